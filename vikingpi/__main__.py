@@ -1,0 +1,3 @@
+from vikingpi.cli import main
+
+main()
