@@ -1,0 +1,138 @@
+"""The running program behind any user interface: one open session, its agent and its context store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from vikingpi.agent.hooks import HookChain, StartReason
+from vikingpi.agent.loop import Agent
+from vikingpi.command import Command
+from vikingpi.config.model import Settings
+from vikingpi.events import Event, StoreState
+from vikingpi.llm.base import Model
+from vikingpi.messages import AssistantMessage, ImagePart, TextPart, UserMessage
+from vikingpi.session.file import SessionLog
+
+
+class TakeoverControl(Protocol):
+    """What a user may ask of takeover; every text is ready to be shown."""
+
+    def state(self) -> StoreState:
+        """The figures of the status bar."""
+        ...
+
+    async def report(self) -> str:
+        """Everything that `/viking` shows."""
+        ...
+
+    async def commit(self) -> str:
+        """Archive now, whatever the pressure; say what was done or why not."""
+        ...
+
+    async def reconnect(self) -> str:
+        """Forget the back-off and try the store again."""
+        ...
+
+    async def switch(self, on: bool) -> str:
+        """Stop or resume capturing on this branch."""
+        ...
+
+    def overview(self) -> str:
+        """The overview that stands for the covered history, or empty."""
+        ...
+
+
+class Parts(NamedTuple):
+    """All that belongs to one open session."""
+
+    session: SessionLog
+    agent: Agent
+    hooks: HookChain
+    takeover: TakeoverControl | None
+    model: Model
+    thinking_level: str
+    notices: tuple[str, ...]
+
+
+class Status(NamedTuple):
+    """What the status bar shows; tokens and cost are totals of the session file."""
+
+    cwd: str
+    session_name: str
+    model: str
+    thinking_level: str
+    tokens_in: int
+    tokens_out: int
+    cache_read: int
+    cost: float
+    context_tokens: int
+    context_window: int
+    store: StoreState
+
+
+OpenParts = Callable[[StartReason, Callable[[Event], None]], Awaitable[Parts]]
+
+
+class App:
+    """Owns the open session; prompts run one at a time."""
+
+    def __init__(self, settings: Settings, open_parts: OpenParts) -> None:
+        self.settings = settings
+        self.quit_requested = False
+        self.parts: Parts
+        self.commands: tuple[Command, ...] = ()
+        self._open_parts = open_parts
+        self._listeners: list[Callable[[Event], None]] = []
+        self._busy = asyncio.Lock()
+
+    def subscribe(self, listener: Callable[[Event], None]) -> None:
+        """Give every event to `listener`, in order, on the loop's thread."""
+        self._listeners.append(listener)
+
+    def emit(self, event: Event) -> None:
+        for listener in self._listeners:
+            listener(event)
+
+    async def start(self, reason: StartReason) -> None:
+        """Open the session; call once, after the first `subscribe`."""
+        self.parts = await self._open_parts(reason, self.emit)
+        await self.parts.hooks.session_start(reason)
+
+    async def submit(self, text: str, images: Sequence[ImagePart] = ()) -> AssistantMessage | None:
+        """Run one prompt to its end and return the last answer, None where there is none."""
+        async with self._busy:
+            message = UserMessage((TextPart(text), *images), self.parts.agent.now_ms())
+            return await self.parts.agent.prompt(message)
+
+    def abort(self) -> None:
+        """End what runs; submit() returns soon after."""
+        self.parts.agent.abort()
+
+    @property
+    def running(self) -> bool:
+        return self._busy.locked()
+
+    async def new_session(self) -> None:
+        """Close this session and open an empty one."""
+        async with self._busy:
+            await self._close_parts("new")
+            self.parts = await self._open_parts("new", self.emit)
+            await self.parts.hooks.session_start("new")
+
+    async def compact(self, instructions: str = "") -> None:
+        """Compact now; what happens comes as events."""
+        async with self._busy:
+            await self.parts.agent.compact(instructions)
+
+    def status(self) -> Status:
+        raise NotImplementedError
+
+    async def close(self, reason: str) -> None:
+        """Bring what is captured to safety and close the session."""
+        await self._close_parts(reason)
+
+    async def _close_parts(self, reason: str) -> None:
+        await self.parts.hooks.session_shutdown(reason)
+        self.parts.session.close()
