@@ -88,8 +88,8 @@ class Provider(Protocol):
     def stream(self, model: Model, request: Request) -> AsyncIterator[Delta]:
         """Make one request and yield its pieces; UsageDelta may come after Finish.
 
-        Raise a ProviderError when the model cannot answer, BadResponse when the stream ends without Finish. Never
-        retry. Closing the iterator, or cancelling the task that awaits it, closes the connection at once.
+        Raise a ProviderError when the model cannot answer, BadResponse when the stream ends without Finish.
+        Never retry. Closing the iterator, or cancelling the task that awaits it, closes the connection.
         """
         ...
 
