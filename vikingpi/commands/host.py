@@ -1,0 +1,158 @@
+"""What slash commands and user interfaces need of the running program; the application fits by shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from vikingpi.command import Command
+from vikingpi.decode import Json
+from vikingpi.events import Event, StoreState
+from vikingpi.llm.base import Model
+from vikingpi.messages import AssistantMessage, ImagePart
+from vikingpi.session.entries import Entry
+
+
+class OpenSession(Protocol):
+    """The open session; `path` is None where nothing is written."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def cwd(self) -> str: ...
+
+    @property
+    def path(self) -> Path | None: ...
+
+    def branch(self) -> tuple[Entry, ...]: ...
+
+    def append(self, type: str, fields: Json) -> Entry:
+        """Raise SessionError when the file cannot be written."""
+        ...
+
+
+class Queues(Protocol):
+    """The texts that were typed while the agent works and that it has not stored yet."""
+
+    @property
+    def steering(self) -> tuple[str, ...]: ...
+
+    @property
+    def follow_ups(self) -> tuple[str, ...]: ...
+
+    def drain(self) -> tuple[str, ...]:
+        """Take all of them back, in the order of delivery."""
+        ...
+
+
+class RunningAgent(Protocol):
+    @property
+    def inbox(self) -> Queues: ...
+
+    def steer(self, text: str) -> None:
+        """Give a text to the model after the answer that runs and its tools."""
+        ...
+
+    def follow_up(self, text: str) -> None:
+        """Give a text to the model when it would otherwise stop."""
+        ...
+
+
+class StoreControl(Protocol):
+    """What a user may ask of takeover; every text is ready to be shown."""
+
+    async def report(self) -> str: ...
+
+    async def commit(self) -> str: ...
+
+    async def reconnect(self) -> str: ...
+
+    async def switch(self, on: bool) -> str: ...
+
+    def overview(self) -> str: ...
+
+
+class OpenParts(Protocol):
+    @property
+    def session(self) -> OpenSession: ...
+
+    @property
+    def agent(self) -> RunningAgent: ...
+
+    @property
+    def takeover(self) -> StoreControl | None: ...
+
+    @property
+    def model(self) -> Model: ...
+
+    @property
+    def thinking_level(self) -> str: ...
+
+    @property
+    def notices(self) -> tuple[str, ...]: ...
+
+
+class Figures(Protocol):
+    """What the status bar shows; tokens and cost are totals of the session."""
+
+    @property
+    def cwd(self) -> str: ...
+
+    @property
+    def session_name(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def thinking_level(self) -> str: ...
+
+    @property
+    def tokens_in(self) -> int: ...
+
+    @property
+    def tokens_out(self) -> int: ...
+
+    @property
+    def cache_read(self) -> int: ...
+
+    @property
+    def cost(self) -> float: ...
+
+    @property
+    def context_tokens(self) -> int: ...
+
+    @property
+    def context_window(self) -> int: ...
+
+    @property
+    def store(self) -> StoreState: ...
+
+
+class Host(Protocol):
+    """One open session at a time; prompts run one after another."""
+
+    quit_requested: bool
+
+    @property
+    def parts(self) -> OpenParts: ...
+
+    @property
+    def commands(self) -> tuple[Command, ...]: ...
+
+    @property
+    def running(self) -> bool: ...
+
+    def subscribe(self, listener: Callable[[Event], None]) -> None: ...
+
+    async def submit(self, text: str, images: Sequence[ImagePart] = ()) -> AssistantMessage | None: ...
+
+    def abort(self) -> None: ...
+
+    async def new_session(self) -> None: ...
+
+    async def compact(self, instructions: str = "") -> None: ...
+
+    def status(self) -> Figures: ...
