@@ -1,22 +1,23 @@
 """The one exception tree of the program.
 
-    VpiError                     has `hint`: what the reader can do
-    |- ConfigError               the user: a configuration file or a flag is wrong (exit code 2)
-    |- SessionError              the user: a session file cannot be used (exit code 2)
-    |- ToolError                 the model: becomes the text of a failed tool result
-    |- ExtensionError            the user: an extension is broken, the others go on
-    |- NetError                  developers: wires and stores translate it, nobody else sees it
-    |  |- NotConnected           nothing was sent
-    |  `- Interrupted            the request may have been received
-    |- ProviderError             the user: the model could not answer (exit code 1)
-    |  |- RateLimited
-    |  |- ContextTooLong
-    |  |- AuthFailed
-    |  |- Unreachable
-    |  `- BadResponse
-    `- StoreError                takeover and memory: the agent works on without the store
-       |- StoreUnreachable
-       `- StoreRejected
+VpiError                     has `hint`: what the reader can do
+|- ConfigError               the user: a configuration file or a flag is wrong (exit code 2)
+|- SessionError              the user: a session file cannot be used (exit code 2)
+|  `- SessionLocked          the user: another process writes this session
+|- ToolError                 the model: becomes the text of a failed tool result
+|- ExtensionError            the user: an extension is broken, the others go on
+|- NetError                  developers: wires and stores translate it, nobody else sees it
+|  |- NotConnected           nothing was sent
+|  `- Interrupted            the request may have been received
+|- ProviderError             the user: the model could not answer (exit code 1)
+|  |- RateLimited
+|  |- ContextTooLong
+|  |- AuthFailed
+|  |- Unreachable
+|  `- BadResponse
+`- StoreError                takeover and memory: the agent works on without the store
+   |- StoreUnreachable
+   `- StoreRejected
 """
 
 from __future__ import annotations
@@ -36,6 +37,14 @@ class ConfigError(VpiError):
 
 class SessionError(VpiError):
     """A session file cannot be found, read, locked or written."""
+
+
+class SessionLocked(SessionError):
+    """Another process holds the session; `pid` is 0 where it is unknown."""
+
+    def __init__(self, message: str, *, hint: str = "", pid: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.pid = pid
 
 
 class ToolError(VpiError):
@@ -64,9 +73,7 @@ class ProviderError(VpiError):
     `status` is the HTTP status or 0; `retryable` says whether the same request may succeed later.
     """
 
-    def __init__(
-        self, message: str, *, hint: str = "", status: int = 0, retryable: bool = False
-    ) -> None:
+    def __init__(self, message: str, *, hint: str = "", status: int = 0, retryable: bool = False) -> None:
         super().__init__(message, hint=hint)
         self.status = status
         self.retryable = retryable
