@@ -30,8 +30,8 @@ class Line(NamedTuple):
 
 def tokens(count: int) -> str:
     """Write a number of tokens as people read it: 950, 12.3k, 128k, 1.2M."""
-    for size, unit in ((1_000_000, "M"), (1000, "k")):
-        if count >= size:
+    for least, size, unit in ((999_500, 1_000_000, "M"), (1000, 1000, "k")):
+        if count >= least:
             figure = count / size
             text = f"{figure:.1f}" if figure < 100 else f"{figure:.0f}"
             return text.removesuffix(".0") + unit
