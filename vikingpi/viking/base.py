@@ -102,8 +102,12 @@ class SessionStore(Protocol):
         """Ask whether the store works and whose space it is."""
         ...
 
-    async def ensure_session(self, name: str) -> SessionStatus:
-        """Create the session unless it exists; working memory on, automatic commits off."""
+    async def ensure_session(self, name: str, *, memories: bool = True) -> SessionStatus:
+        """Create the session unless it exists; working memory on, automatic commits off.
+
+        `memories` False asks for a session without long-term extraction. A server fixes this when it creates the
+        session: it holds for all later commits, and an existing session keeps what it has.
+        """
         ...
 
     async def add_messages(self, name: str, messages: Sequence[StoreMessage]) -> None:
@@ -121,7 +125,8 @@ class SessionStore(Protocol):
     async def commit(self, name: str, keep: int, *, memories: bool = True) -> CommitReceipt | None:
         """Archive all but the last `keep` messages, asking for an overview. None: there is no such session.
 
-        `memories` False leaves out long-term extraction, whose failure would fail the archive.
+        `memories` False leaves out long-term extraction, whose failure would fail the archive, where the store decides
+        that per commit (embedded); on a server only the `memories` of `ensure_session` does.
         """
         ...
 
@@ -130,7 +135,7 @@ class SessionStore(Protocol):
         ...
 
     async def task(self, task_id: str) -> TaskState:
-        """"gone": the store does not know it (any more)."""
+        """Tell how an archive's task stands; "gone": the store does not know it (any more)."""
         ...
 
     async def archive(self, name: str, number: int) -> Archive | None:

@@ -1,0 +1,175 @@
+"""Read messages into the lines of an overview's sections. Pure and deterministic; nothing is added to what was said."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from vikingpi.decode import Json, as_dict, as_str
+from vikingpi.viking.base import StoreMessage
+from vikingpi.viking.facts import (
+    condense,
+    is_correction,
+    one_line,
+    open_ends,
+    stated,
+    tool_facts,
+    valued,
+)
+
+Lines = dict[str, list[str]]
+
+NOT_ANSWERED = "Not answered yet: "
+FAILED_LAST = "Failed last: "
+
+_HEAD, _TAIL = 4000, 2000
+_CHANGES = {"edit": "edited", "write": "written"}
+
+
+def digest(messages: Sequence[StoreMessage], known: str, asked: str = "") -> Lines:
+    """Return the new lines of each section; facts that `known` or an earlier line already says are left out.
+
+    `asked` is a request from before these messages which they may answer.
+    """
+    reader = _Reader(known, asked)
+    for message in messages:
+        text = "\n".join(as_str(part.get("text")) for part in message.parts if part.get("type") == "text").strip()
+        if message.role == "assistant":
+            reader.assistant(text, [part for part in message.parts if part.get("type") == "tool"])
+        elif text and message.kind == "tool_transport":
+            reader.note(text)
+        elif text:
+            reader.user(text)
+    return reader.finish()
+
+
+class _Reader:
+    """Walks through a conversation once, in order."""
+
+    def __init__(self, known: str, asked: str) -> None:
+        self._said = _folded(known)
+        self._title = ""
+        self._state: list[str] = []
+        self._goals: list[str] = []
+        self._facts: list[str] = []
+        self._files: list[str] = []
+        self._errors: list[str] = []
+        self._issues: list[str] = []
+        self._asked = asked
+        self._answer = ""
+        self._failed = ""
+
+    def user(self, text: str) -> None:
+        """Take a user's message: a statement, a correction or a task."""
+        self._end_turn()
+        self._asked = one_line(text, 120)
+        self._title = self._title or one_line(text, 80)
+        self._follow(f'the user said "{one_line(text, 120)}"')
+        head, facts = condense(text)
+        if is_correction(text):
+            self._errors.append(f"User: {head}")
+        elif stated(text):
+            self._facts.append(f"User: {head}")
+        else:
+            self._goals.append(f"User: {head}")
+        self._said += "\n" + _folded(head)
+        for fact in facts:
+            self._fact("User", fact)
+
+    def note(self, text: str) -> None:
+        """Take what stands in the user role without being the user's words."""
+        head, facts = condense(text, whole=200)
+        self._files.append(f"noted: {one_line(head, 200)}")
+        for fact in (*facts, *valued(head)):
+            self._fact("Output", fact)
+
+    def assistant(self, text: str, calls: Sequence[Json]) -> None:
+        if text:
+            self._answer = one_line(condense(text, whole=240).head, 240)
+            self._follow(f'the agent said "{one_line(text, 120)}"')
+            for fact in valued(text):
+                self._fact("Agent", fact)
+            self._issues += open_ends(text)
+        for call in calls:
+            self._call(as_str(call.get("tool_name"), "tool"), as_dict(call.get("tool_input")), call)
+
+    def finish(self) -> Lines:
+        asked = self._asked if not self._answer else ""
+        self._end_turn()
+        if asked:
+            self._issues.append(f"{NOT_ANSWERED}{asked}")
+        if self._failed:
+            self._issues.append(f"{FAILED_LAST}{self._failed}")
+        self._follow("")
+        return {
+            "Session Title": [self._title] if self._title else [],
+            "Current State": self._state,
+            "Task & Goals": self._goals,
+            "Key Facts & Decisions": self._facts,
+            "Files & Context": self._files,
+            "Errors & Corrections": self._errors,
+            "Open Issues": self._issues,
+        }
+
+    def _end_turn(self) -> None:
+        if self._answer:
+            self._state.append(f"Asked: {self._asked} | Answer: {self._answer}" if self._asked else self._answer)
+        self._asked = self._answer = ""
+
+    def _call(self, name: str, given: Json, call: Json) -> None:
+        output = as_str(call.get("tool_output"))
+        subject = _subject(name, given)
+        if as_str(call.get("tool_status")) == "error":
+            self._follow(f"{subject} failed too")
+            self._failed = subject
+            self._errors.append(f"{subject} failed: {_last_line(output)}")
+            return
+        self._follow(f"{subject} worked")
+        path = as_str(given.get("path"))
+        if name in _CHANGES and path:
+            self._files.append(f"changed: {path} ({_CHANGES[name]})")
+        elif name == "read" and path:
+            self._files.append(f"read: {path}")
+        else:
+            self._files.append(f"ran: {subject} -> {_last_line(output) or 'ok'}")
+        for fact in tool_facts(_ends(output)):
+            self._fact("Output", fact)
+
+    def _follow(self, what: str) -> None:
+        """Complete the newest failure with what came after it."""
+        if self._failed and what:
+            self._errors[-1] += f"; then {what}"
+        self._failed = ""
+
+    def _fact(self, who: str, fact: str) -> None:
+        folded = _folded(fact)
+        if not re.search(rf"(?<![\w-]){re.escape(folded)}(?![\w-])", self._said):
+            self._facts.append(f"{who}: {fact}")
+            self._said += "\n" + folded
+
+
+def _subject(name: str, given: Json) -> str:
+    """Name a call: the command of a shell, the path of a file, else the tool and its arguments."""
+    if command := as_str(given.get("command")):
+        return f"`{one_line(command, 160)}`"
+    if name in (*_CHANGES, "read") and given.get("path"):
+        return f"{name} {one_line(as_str(given['path']), 160)}"
+    arguments = json.dumps(given, ensure_ascii=False, sort_keys=True) if given else ""
+    return f"`{one_line(f'{name} {arguments}', 160)}`"
+
+
+def _last_line(output: str) -> str:
+    """Return the last line that says something, with the one before it when it only gives the exit code."""
+    lines = [line for line in output[-_TAIL:].splitlines() if line.strip()]
+    if len(lines) > 1 and lines[-1].startswith("Command "):
+        return f"{one_line(lines[-2], 160)} ({one_line(lines[-1], 60)})"
+    return one_line(lines[-1], 160) if lines else ""
+
+
+def _ends(output: str) -> str:
+    return output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}"
+
+
+def _folded(text: str) -> str:
+    return "\n".join(" ".join(line.split()) for line in text.splitlines()).casefold().rstrip(".")

@@ -1,0 +1,162 @@
+"""Find the sentences of a text that state something worth keeping. Pure and deterministic."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+LINE = 300
+_WINDOW = 90
+_MAX_STRONG = 60
+_MAX_WEAK = 12
+_SAME_SHAPE = 2
+
+_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
+_BULLET = re.compile(r"^\s*(?:[-*+•]\s+|#{1,6}\s+|>\s+)")
+_SPACE = re.compile(r"\s+")
+_DIGITS = re.compile(r"\d+")
+
+# What makes a value: a digit, code, an identifier, a path, an address.
+_VALUE = (
+    r"(?:[\w.~/@:-]*\d[\w./:%-]*|`[^`\n]{1,80}`|\"[^\"\n]{1,80}\"|[A-Z][A-Za-z0-9]*[-_A-Z][\w-]*"
+    r"|[a-z]+_\w+|[\w.~-]*/[\w./-]+)"
+)
+_COPULA = r"(?:is|are|was|were|equals|means|becomes|contains|called|named|uses?|set to|defaults to|listens on|runs on)"
+
+VALUED = re.compile(
+    rf"\b\w[\w.-]{{0,60}}\s+{_COPULA}\s+(?:(?:now|at|the|a|an|on|in|called|named|not|set to)\s+)*{_VALUE}"
+    r"|\b[A-Za-z_][\w.-]{0,60}\s*(?::=|=|->|→)\s*[^\s=>]"
+    r"|\b[a-z][a-z0-9-]{2,30} is [A-Z0-9]"
+    r"|[\u4e00-\u9fff]\s*(?:是|为|叫|等于|改为|设为|：)\s*[^\s，。；、！？是不]"
+)
+STATED = re.compile(
+    VALUED.pattern + rf"|\b[\w'-]{{1,60}}\s+{_COPULA}\s+\w"
+    r"|\b(?:use|prefer|always|never|must|remember|note that|decided|decision|agreed|chose|deadline|instead of)\b"
+    r"|\b(?:don't|do not)\b"
+    r"|必须|不要|不能|记住|使用|采用|决定|总是|改用",
+    re.IGNORECASE,
+)
+TOOL_FACT = re.compile(r"\b[a-z][a-z0-9-]{2,30} is [A-Z0-9][\w:/.-]{1,60}|[\u4e00-\u9fff]{2,6}是[^\s，。；、]{1,30}")
+_ADDRESS = re.compile(r"https?://\S{1,200}")
+_WEAK = re.compile(r"\d|[\w.-]{1,80}/[\w./-]|`[^`\n]+`|\b\w{1,80}_\w")
+_CORRECTION = re.compile(
+    r"\s*(?:no\b[,. ]|nope\b|wrong\b|stop\b|actually\b|instead\b|not that\b|that's (?:not|wrong)|undo\b|revert\b"
+    r"|不对|不是|错了|别|停)",
+    re.IGNORECASE,
+)
+_OPEN_END = re.compile(
+    r"\b(?:todo|fixme|next step|still (?:need|to do|open|missing|fail)|remaining|not yet|unresolved|blocked)\b"
+    r"|待办|下一步|尚未|还没|未解决",
+    re.IGNORECASE,
+)
+
+
+class Condensed(NamedTuple):
+    """`head` is how the text begins, `facts` the sentences after that which state something."""
+
+    head: str
+    facts: tuple[str, ...]
+
+
+def one_line(text: str, limit: int = LINE) -> str:
+    """Collapse white space and cut to `limit` characters, at a blank where one is near."""
+    flat = _SPACE.sub(" ", text).strip()
+    if len(flat) <= limit:
+        return flat
+    cut = flat[: limit - 1]
+    blank = cut.rfind(" ")
+    return (cut[:blank] if blank > limit * 2 // 3 else cut).rstrip() + "…"
+
+
+def sentences(text: str) -> list[str]:
+    """Split into sentences and lines, without bullets and blanks."""
+    found = (_SPACE.sub(" ", _BULLET.sub("", piece)).strip() for piece in _END.split(text))
+    return [piece for piece in found if piece]
+
+
+def condense(text: str, whole: int = 400) -> Condensed:
+    """Keep a short text whole; of a longer one its first sentences and each sentence that states a fact."""
+    pieces = sentences(text)
+    if len(text) <= whole:
+        return Condensed(one_line(text, whole), ())
+    head: list[str] = []
+    for piece in pieces:
+        if sum(map(len, head)) + len(piece) > 240:
+            break
+        head.append(piece)
+    rest = pieces[len(head) :]
+    if not head:
+        head = [one_line(pieces[0], 240)] if pieces else []
+    return Condensed(" ".join(head) + " …" if head else "", _telling(rest))
+
+
+def stated(text: str) -> bool:
+    """Whether each sentence of a user's text states something and none asks."""
+    pieces = sentences(text)
+    return bool(pieces) and all(STATED.search(one) and not one.endswith(("?", "？")) for one in pieces)
+
+
+def valued(text: str, limit: int = 12) -> tuple[str, ...]:
+    """Return the sentences that give a value, each within a line."""
+    found = [clause for piece in sentences(text) for clause in _clauses(piece, VALUED)]
+    return tuple(dict.fromkeys(found))[:limit]
+
+
+def tool_facts(text: str, limit: int = 3) -> tuple[str, ...]:
+    """Return plain statements ("name is Value") in the output of a tool."""
+    found = (one_line(match.group(0)) for match in TOOL_FACT.finditer(text))
+    return tuple(dict.fromkeys(found))[:limit]
+
+
+def is_correction(text: str) -> bool:
+    """Whether a user's text begins by rejecting what was done."""
+    return _CORRECTION.match(text) is not None
+
+
+def open_ends(text: str, limit: int = 3) -> tuple[str, ...]:
+    """Return the sentences that say something is still to be done."""
+    return tuple(one_line(one) for one in sentences(text) if _OPEN_END.search(one))[:limit]
+
+
+def _telling(pieces: list[str]) -> tuple[str, ...]:
+    """Choose, in order: statements, and a few of each shape of sentences with numbers, paths or code."""
+    chosen: list[str] = []
+    shapes: dict[str, int] = {}
+    strong = weak = 0
+    for piece in pieces:
+        shape = _DIGITS.sub("#", piece)
+        shapes[shape] = shapes.get(shape, 0) + 1
+        pattern = next((one for one in (VALUED, _ADDRESS, STATED) if one.search(piece)), None)
+        if pattern is not None:
+            if strong < _MAX_STRONG and (shapes[shape] <= _SAME_SHAPE or pattern is not STATED):
+                chosen += _clauses(piece, pattern)
+                strong += 1
+        elif _WEAK.search(piece) and weak < _MAX_WEAK and shapes[shape] <= _SAME_SHAPE:
+            chosen += _clauses(piece, _WEAK)[:2]
+            weak += 1
+    return tuple(dict.fromkeys(chosen))
+
+
+def _clauses(sentence: str, pattern: re.Pattern[str]) -> list[str]:
+    """Return the sentence, or, of one that is too long for a line, the places around each match."""
+    if len(sentence) <= LINE:
+        return [sentence] if pattern.search(sentence) else []
+    spans: list[tuple[int, int]] = []
+    for match in pattern.finditer(sentence):
+        start, end = max(0, match.start() - _WINDOW), min(len(sentence), match.end() + _WINDOW)
+        if spans and start <= spans[-1][1] and end - spans[-1][0] <= LINE:
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((start, end))
+    return [_trimmed(sentence, start, end) for start, end in spans[:_MAX_WEAK]]
+
+
+def _trimmed(sentence: str, start: int, end: int) -> str:
+    """Cut out a span, from blank to blank where there is one near."""
+    if start > 0:
+        blank = sentence.find(" ", start, start + 30)
+        start = blank + 1 if blank >= 0 else start
+    if end < len(sentence):
+        blank = sentence.rfind(" ", end - 30, end)
+        end = blank if blank > start else end
+    return ("… " if start > 0 else "") + sentence[start:end].strip() + (" …" if end < len(sentence) else "")
