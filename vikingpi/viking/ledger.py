@@ -217,7 +217,7 @@ class Generations:
     def accept(self, generation: int, archive: int) -> None:
         """The chain is good up to this archive."""
         self._db.execute(
-            "UPDATE generation SET accepted_archive = max(accepted_archive, ?), failures = 0 WHERE id = ?",
+            "UPDATE generation SET accepted_archive = max(accepted_archive, ?), failures = 0, retry_at = 0 WHERE id = ?",
             (archive, generation),
         )
 
@@ -230,6 +230,12 @@ class Generations:
             )
             db.execute("UPDATE message SET counts = 1 WHERE generation = ? AND counts = 2", (generation,))
             db.execute("DELETE FROM commit_ WHERE generation = ?", (generation,))
+
+    def postpone(self, generation: int, retry_at: int) -> None:
+        """A commit was refused: the next attempt waits."""
+        self._db.execute(
+            "UPDATE generation SET retry_at = ?, failures = failures + 1 WHERE id = ?", (retry_at, generation)
+        )
 
     def drop(self, generation: int) -> None:
         self._db.execute("DELETE FROM generation WHERE id = ?", (generation,))

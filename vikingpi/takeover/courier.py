@@ -1,0 +1,111 @@
+"""Brings messages to the store and tells the user what the store says."""
+
+from __future__ import annotations
+
+from vikingpi.agent.hooks import HookContext
+from vikingpi.errors import StoreError
+from vikingpi.events import Notice, StoreState
+from vikingpi.takeover.delivery import Delivery, Link, Outcome
+from vikingpi.takeover.identity import identify
+from vikingpi.takeover.mirror import Mirror
+from vikingpi.takeover.state import is_off
+from vikingpi.viking.ledger import Generation
+
+BARRIER_MS = 20_000
+_HINTS: dict[Outcome, tuple[str, str]] = {
+    "denied": ("the context store refuses the key", "check the OpenViking key, then /viking reconnect"),
+    "stopped": ("the context store does not take this session", "see /viking"),
+    "unreachable": (
+        "the context store cannot be reached",
+        "nothing is lost: what is said here is delivered when it is back",
+    ),
+}
+
+
+class Courier:
+    """Delivers for the open session first, then what other sessions left behind."""
+
+    def __init__(self, link: Link, ctx: HookContext, mirror: Mirror, token_threshold: int) -> None:
+        self.link = link
+        self.mirror = mirror
+        self.delivery = Delivery(link)
+        self._ctx = ctx
+        self._token_threshold = token_threshold
+        self._told: set[str] = set()
+        self._state: StoreState | None = None
+
+    async def deliver_all(self) -> Outcome:
+        """Deliver everything that belongs to this store; return how it went for the open session."""
+        if (refusal := await self._identified()) is not None:
+            self.tell_state()
+            return refusal
+        own = self.mirror.generation()
+        outcome: Outcome = "empty"
+        if own is not None and not is_off(self._ctx.branch()):
+            outcome = await self.deliver(own)
+        for other in self.link.ledger.generations.unfinished(self.link.row.id):
+            if outcome in ("unreachable", "denied"):
+                break
+            if own is None or other.id != own.id:
+                elsewhere = await self.deliver(other)
+                outcome = elsewhere if elsewhere in ("unreachable", "denied") else outcome
+        self.tell_state()
+        return outcome
+
+    async def deliver(self, generation: Generation) -> Outcome:
+        """Deliver one generation."""
+        outcome = await self.delivery.deliver(generation, deadline=self.link.now() + BARRIER_MS)
+        for refusal in self.delivery.refused:
+            self.tell_once(refusal, f"the context store refused a message: {refusal}", "see /viking")
+        self.delivery.refused.clear()
+        return self._tell_outcome(outcome)
+
+    def state(self) -> StoreState:
+        """What the status bar shows."""
+        generation, shown = self.mirror.generation(), self.mirror.view()
+        covered = shown.state.covered_user_turns if shown.state is not None and shown.covered >= 0 else 0
+        state = StoreState(
+            self.link.store.kind, self.delivery.connected, covered, token_threshold=self._token_threshold
+        )
+        if generation is None:
+            return state
+        figures = self.link.ledger.generations.figures(generation.id)
+        return state._replace(
+            pending_tokens=figures.pressure,
+            outbox=figures.outbox,
+            dead=figures.dead,
+            open_commit=self.link.ledger.commits.get(generation.id) is not None,
+            detail=self.link.ledger.stores.get(self.link.row.identity).last_error,
+        )
+
+    def tell_state(self) -> None:
+        """Emit the state when it changed."""
+        state = self.state()
+        if state != self._state:
+            self._state = state
+            self._ctx.emit(state)
+
+    async def _identified(self) -> Outcome | None:
+        """Learn whose space a key opens before the first message goes there; None when that is known."""
+        if not self.link.provisional:
+            return None
+        if self.link.now() < self.link.ledger.stores.get(self.link.row.identity).retry_at:
+            return "unreachable"
+        try:
+            await identify(self.link)
+        except StoreError as error:
+            return self._tell_outcome(self.delivery.failed(error))
+        return None
+
+    def _tell_outcome(self, outcome: Outcome) -> Outcome:
+        if outcome in _HINTS:
+            text, hint = _HINTS[outcome]
+            error = self.link.ledger.stores.get(self.link.row.identity).last_error
+            self.tell_once(outcome, f"{text}: {error}", hint)
+        return outcome
+
+    def tell_once(self, key: str, text: str, hint: str) -> None:
+        """Give a notice that is said once per process."""
+        if key not in self._told:
+            self._told.add(key)
+            self._ctx.emit(Notice(text, "warning", hint))

@@ -1,0 +1,182 @@
+"""Advance and compaction: when to commit, when the boundary moves.
+
+The session file and the ledger are written in the foreground (`Mirror`); what talks to the store happens here, one
+operation at a time, so that a prompt never waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from vikingpi.agent.hooks import HookContext
+from vikingpi.config.model import Takeover
+from vikingpi.events import BoundaryAdvanced, CommitFailed
+from vikingpi.messages import OVERVIEW_MARKER
+from vikingpi.takeover.archiver import Accepted, Archiver, Broken, Committed, Pending, Refused
+from vikingpi.takeover.boundary import overview_text
+from vikingpi.takeover.courier import Courier
+from vikingpi.takeover.plan import Plan, mark_of, plan_advance, plan_before
+from vikingpi.tokens import estimate
+from vikingpi.viking.ledger import CommitRow, Generation
+from vikingpi.viking.overview import cut_sections
+
+
+class Engine:
+    """Advances the boundary of the open session."""
+
+    def __init__(
+        self,
+        courier: Courier,
+        ctx: HookContext,
+        settings: Takeover,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.courier = courier
+        self.link = courier.link
+        self.mirror = courier.mirror
+        self.running_turn = False
+        self._archiver = Archiver(courier.link, courier.delivery, sleep)
+        self._ctx = ctx
+        self._settings = settings
+        self._sleep = sleep
+        self._operation = asyncio.Lock()
+
+    async def advance(self, *, force: bool = False, poll: bool = True) -> str:
+        """Look at the open commit, or commit when it is due; return a line that says what was done or why not.
+
+        `poll` waits for the overview within the limits of the settings; without it one look is taken.
+        """
+        if self._operation.locked():
+            return "another advance or compaction is under way"
+        async with self._operation:
+            line = await self._advance(force=force, poll=poll)
+        self.courier.tell_state()
+        return line
+
+    async def compact(self, first_kept: str) -> str | None:
+        """Archive everything before `first_kept` and return the summary text, None for the default compaction."""
+        if self._operation.locked() or self.mirror.generation() is None:
+            return None
+        async with self._operation:
+            overview = await self._archive_before(first_kept)
+        self.courier.tell_state()
+        if overview is None:
+            return None
+        return f"{OVERVIEW_MARKER}\n{cut_sections(overview, self._settings.overview_budget)}"
+
+    def swallowed(self) -> None:
+        """A compaction entry stands on the branch: an open commit whose target it took is closed unused."""
+        generation = self.mirror.generation()
+        commit = self.link.ledger.commits.get(generation.id) if generation is not None else None
+        if generation is not None and commit is not None:
+            kept = self._ctx.branch()[self.mirror.view().first :]
+            if all(entry.id != commit.target_entry_id for entry in kept):
+                self.mirror.apply(generation, commit, "", 0)
+        self.mirror.write_state()
+        self.courier.tell_state()
+
+    async def _advance(self, *, force: bool, poll: bool) -> str:
+        generation = self.mirror.generation()
+        if generation is None:
+            return "nothing was captured yet"
+        if self.link.ledger.commits.get(generation.id) is not None:
+            return await self._confirm(generation, poll=poll)
+        pressure = self.link.ledger.generations.figures(generation.id).pressure
+        if not force and pressure < self._settings.token_threshold:
+            return f"not due: ~{pressure} of {self._settings.token_threshold} tokens"
+        plan = self._plan(generation)
+        if isinstance(plan, str):
+            return plan
+        if generation.retry_at > self.link.now() and not force:
+            return "waiting after a failed commit"
+        if generation.closed:
+            if not self.mirror.renew(generation):
+                return "nothing was captured yet"
+            generation = self.mirror.generation()
+            plan = self._plan(generation) if generation is not None else "nothing was captured yet"
+            if generation is None or isinstance(plan, str):
+                return str(plan)
+        if (outcome := await self.courier.deliver(generation)) != "empty":
+            return f"messages are still undelivered ({outcome})"
+        plan = self._plan(generation)
+        return plan if isinstance(plan, str) else await self._commit(generation, plan, poll=poll)
+
+    async def _commit(self, generation: Generation, plan: Plan, *, poll: bool) -> str:
+        fresh = self.mirror.generation() or generation
+        verdict = await self._archiver.commit(fresh, plan)
+        self.courier.tell_state()
+        if isinstance(verdict, Committed):
+            return await self._confirm(fresh, poll=poll) if poll else "committed; the overview is in the making"
+        if isinstance(verdict, (Broken, Refused)):
+            self._failed(verdict)
+        return verdict.reason
+
+    async def _confirm(self, generation: Generation, *, poll: bool) -> str:
+        verdict = await self._polled(generation, poll=poll)
+        commit = self.link.ledger.commits.get(generation.id)
+        if isinstance(verdict, Accepted):
+            if commit is not None and self._apply(generation, commit, verdict):
+                return f"the first {commit.target_user_turns} user turns are now an overview"
+            return "the overview waits until this branch shows its history again"
+        if isinstance(verdict, (Broken, Refused)):
+            self._failed(verdict)
+        return verdict.reason
+
+    async def _polled(self, generation: Generation, *, poll: bool) -> Accepted | Pending | Refused | Broken:
+        """Look at the open commit until it is decided or the limit is reached."""
+        verdict: Accepted | Pending | Refused | Broken = Pending("no commit is open")
+        for attempt in range(self._settings.overview_poll_max if poll else 1):
+            if attempt:
+                await self._sleep(self._settings.overview_poll_ms / 1000)
+            now = self.link.ledger.generations.get(self.link.row.id, generation.name)
+            commit = self.link.ledger.commits.get(generation.id)
+            mark = mark_of(self.mirror.stored(generation), commit.target_entry_id) if commit is not None else None
+            if now is None or commit is None or mark is None:
+                return Pending("the commit belongs to another branch")
+            verdict = await self._archiver.confirm(now, commit, mark)
+            if not isinstance(verdict, Pending):
+                break
+        return verdict
+
+    def _apply(self, generation: Generation, commit: CommitRow, accepted: Accepted) -> bool:
+        before = self.mirror.view()
+        moved = self.mirror.apply(generation, commit, accepted.overview, accepted.archive)
+        if moved:
+            text = overview_text(accepted.overview, self._settings.overview_budget)
+            covered = self.mirror.view().state
+            turns = covered.covered_user_turns if covered is not None else commit.target_user_turns
+            self._ctx.emit(BoundaryAdvanced(turns, commit.pressure + estimate(before.summary), estimate(text)))
+        return moved
+
+    async def _archive_before(self, first_kept: str) -> str | None:
+        generation = self.mirror.generation()
+        if generation is None:
+            return None
+        if self.link.ledger.commits.get(generation.id) is not None:
+            await self._confirm(generation, poll=True)
+        fresh = self.mirror.generation()
+        if fresh is None or fresh.closed or self.link.ledger.commits.get(fresh.id) is not None:
+            return None
+        if await self.courier.deliver(fresh) != "empty":
+            return None
+        plan = plan_before(self.mirror.stored(fresh), first_kept)
+        if isinstance(plan, str):
+            return None
+        verdict = await self._archiver.commit(self.mirror.generation() or fresh, plan)
+        if not isinstance(verdict, Committed):
+            if isinstance(verdict, (Broken, Refused)):
+                self._failed(verdict)
+            return None
+        outcome = await self._polled(fresh, poll=True)
+        if isinstance(outcome, (Broken, Refused)):
+            self._failed(outcome)
+        return outcome.overview if isinstance(outcome, Accepted) else None
+
+    def _plan(self, generation: Generation) -> Plan | str:
+        stored = self.mirror.stored(generation)
+        return plan_advance(stored, self._settings.keep_recent_turns, running=self.running_turn)
+
+    def _failed(self, verdict: Broken | Refused) -> None:
+        archive = f" (archive {verdict.archive})" if isinstance(verdict, Broken) and verdict.archive else ""
+        self._ctx.emit(CommitFailed(f"{verdict.reason}{archive}"))

@@ -1,0 +1,171 @@
+"""Takeover as a customer of the hook protocol: when to capture, when to run a pass, who waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Coroutine
+from typing import Any, Literal
+
+from vikingpi.agent.hooks import (
+    AgentHooks,
+    CompactionPrep,
+    CompactionResult,
+    HookContext,
+    PromptPatch,
+    StartReason,
+    TurnEnd,
+)
+from vikingpi.config.model import Takeover
+from vikingpi.errors import StoreError, VpiError
+from vikingpi.events import BoundaryReset, Notice
+from vikingpi.messages import Message, UserMessage
+from vikingpi.takeover.boundary import project
+from vikingpi.takeover.engine import Engine
+from vikingpi.takeover.state import is_off
+
+COMMIT_WAIT = 10.0
+UNANSWERED_WAIT = 2.0
+RETRY_AFTER = 15.0
+
+Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+
+
+class TakeoverHooks(AgentHooks):
+    """In the REPL one background task does all that talks to the store; a one-shot run does it before it ends.
+
+    `spawn` gives a task to whoever owns and awaits it.
+    """
+
+    def __init__(self, engine: Engine, settings: Takeover, mode: Literal["repl", "print"], spawn: Spawn) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._mode = mode
+        self._spawn = spawn
+        self._task: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._reset_told = ""
+
+    async def session_start(self, ctx: HookContext, reason: StartReason) -> None:
+        mirror = self._engine.mirror
+        shown = mirror.view()
+        if shown.adopt:
+            text = "pi wrote this session's newest takeover state; it goes on in a session of its own in the store"
+            ctx.emit(Notice(text))
+        if mirror.generation() is not None:
+            mirror.capture()
+        if is_off(ctx.branch()):
+            ctx.emit(Notice("capturing is off on this branch", hint="/viking on"))
+        self._engine.courier.tell_state()
+        if self._mode == "repl":
+            self._task = self._spawn(self._background())
+            self._wake.set()
+        elif reason in ("resume", "fork"):
+            await self._confirm_first(ctx)
+
+    async def before_agent_start(self, ctx: HookContext, prompt: UserMessage) -> PromptPatch | None:
+        self._engine.running_turn = True
+        return None
+
+    def context(self, ctx: HookContext, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        reset = self._engine.mirror.view().reset
+        if reset and reset != self._reset_told:
+            self._reset_told = reset
+            ctx.emit(BoundaryReset(reset))
+        return project(messages, self._engine.mirror.boundary())
+
+    async def turn_end(self, ctx: HookContext, turn: TurnEnd) -> None:
+        if turn.last:
+            self._engine.running_turn = False
+        if self._engine.mirror.capture() or turn.last:
+            self._engine.courier.tell_state()
+            self._wake.set()
+
+    async def session_before_compact(self, ctx: HookContext, prep: CompactionPrep) -> CompactionResult | None:
+        if is_off(ctx.branch()):
+            return None
+        self._engine.mirror.capture()
+        try:
+            summary = await self._engine.compact(prep.first_kept_entry_id)
+        except StoreError as error:
+            self._engine.courier.delivery.failed(error)
+            return None
+        if summary is None:
+            return None
+        return CompactionResult(summary, prep.first_kept_entry_id, prep.tokens_before, {"source": "openviking"})
+
+    async def session_compact(self, ctx: HookContext, entry_id: str) -> None:
+        self._engine.swallowed()
+
+    async def session_shutdown(self, ctx: HookContext, reason: str) -> None:
+        engine = self._engine
+        engine.running_turn = False
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,), timeout=UNANSWERED_WAIT)
+        if not is_off(ctx.branch()):
+            engine.mirror.capture()
+        try:
+            if self._mode == "print" and reason == "quit" and self._settings.wait != "none":
+                await self._final_pass()
+        finally:
+            engine.mirror.write_state()
+
+    async def _final_pass(self) -> None:
+        """What a one-shot run waits for after its answer was printed."""
+        polls = self._settings.wait == "overview"
+        engine = self._engine
+        if engine.courier.delivery.connected is None:
+            limit = UNANSWERED_WAIT
+            first = asyncio.ensure_future(engine.courier.deliver_all())
+            done, _ = await asyncio.wait((first,), timeout=limit)
+            if not done:
+                first.cancel()
+                await asyncio.wait((first,), timeout=1.0)
+                return
+        limit = COMMIT_WAIT
+        if polls:
+            limit += self._settings.overview_poll_ms * self._settings.overview_poll_max / 1000
+        try:
+            async with asyncio.timeout(limit):
+                await engine.courier.deliver_all()
+                await engine.advance(poll=polls)
+        except TimeoutError:
+            engine.link.log({"event": "final_pass", "timeout": limit})
+
+    async def _confirm_first(self, ctx: HookContext) -> None:
+        """A one-shot run that finds an open commit looks at it before its first request."""
+        engine = self._engine
+        generation = engine.mirror.generation()
+        if generation is None or engine.link.ledger.commits.get(generation.id) is None:
+            return
+        polls = self._settings.wait != "none"
+        if polls:
+            ctx.emit(Notice("waiting for the overview of the last commit"))
+        limit = max(UNANSWERED_WAIT, self._settings.overview_poll_ms * self._settings.overview_poll_max / 1000)
+        try:
+            async with asyncio.timeout(limit if polls else UNANSWERED_WAIT):
+                await engine.advance(poll=polls)
+        except TimeoutError:
+            engine.link.log({"event": "confirm_first", "timeout": limit})
+
+    async def _background(self) -> None:
+        """Run a pass whenever something was captured, and now and then while something is left to do."""
+        engine = self._engine
+        while True:
+            try:
+                async with asyncio.timeout(RETRY_AFTER if self._unfinished() else None):
+                    await self._wake.wait()
+            except TimeoutError:
+                engine.link.log({"event": "retry"})
+            self._wake.clear()
+            try:
+                if await engine.courier.deliver_all() in ("empty", "waiting", "busy"):
+                    await engine.advance()
+            except (VpiError, sqlite3.Error) as error:
+                engine.link.log({"event": "pass_failed", "error": str(error)})
+                engine.courier.tell_once("pass", f"takeover is interrupted: {error}", "see /viking")
+
+    def _unfinished(self) -> bool:
+        state = self._engine.courier.state()
+        return bool(state.outbox or state.open_commit)

@@ -1,0 +1,183 @@
+"""The store-side copy of the current branch: which generation mirrors it and how far it was captured.
+
+Everything here happens in the foreground of a turn's end and touches only the session file and the ledger.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from vikingpi.agent.hooks import HookContext
+from vikingpi.decode import Json
+from vikingpi.session.entries import Entry
+from vikingpi.takeover.boundary import Boundary, boundary_of
+from vikingpi.takeover.capture import CaptureOptions, row_of, seed_row, units
+from vikingpi.takeover.delivery import Link
+from vikingpi.takeover.plan import Stored, ends, first_uncaptured, place
+from vikingpi.takeover.state import (
+    STATE,
+    TakeoverState,
+    View,
+    counted_turns,
+    fingerprint,
+    is_message,
+    is_off,
+    off_entries,
+    view,
+)
+from vikingpi.viking.base import archive_name
+from vikingpi.viking.ledger import CommitRow, Generation, NewRow
+
+
+class SessionRef(NamedTuple):
+    """The session being mirrored. `fresh`: this process made the file. `extras` gives what a state keeps for resume."""
+
+    id: str
+    file: str
+    fresh: bool
+    extras: Callable[[], Json]
+
+
+class Mirror:
+    """Captures the branch and moves its boundary."""
+
+    def __init__(self, link: Link, ctx: HookContext, session: SessionRef, options: CaptureOptions) -> None:
+        self._link = link
+        self._ctx = ctx
+        self._session = session
+        self._options = options
+        self._seen: tuple[str, View, Boundary | None] | None = None
+
+    def view(self) -> View:
+        """What the current branch says."""
+        return self._look()[1]
+
+    def boundary(self) -> Boundary | None:
+        """The boundary that stands on the current branch."""
+        return self._look()[2]
+
+    def generation(self) -> Generation | None:
+        """The generation that mirrors this branch, None before its first capture."""
+        own, named = f"pi-{self._session.id}", self.view().generation
+        name = named if named.startswith(f"{own}__") else own
+        return self._link.ledger.generations.get(self._link.row.id, name)
+
+    def stored(self, generation: Generation) -> Stored:
+        """What the ledger knows of the current branch."""
+        ledger = self._link.ledger
+        rows, figures = ledger.messages.all(generation.id), ledger.generations.figures(generation.id)
+        return Stored(self._ctx.branch(), self.view(), rows, figures.pressure)
+
+    def capture(self) -> int:
+        """Bring every complete entry into the ledger; return how many messages were new."""
+        branch, shown, generation = self._ctx.branch(), self.view(), self.generation()
+        ledger = self._link.ledger
+        if is_off(branch):
+            return 0
+        if shown.adopt or (generation is None and not (self._session.fresh and shown.state is None)):
+            return self._begin(None)
+        if generation is None:
+            with ledger.database.transaction():
+                rows = _rows(branch, 0, self._options)
+                made = self._open(f"pi-{self._session.id}", failures=0) if rows else None
+                return ledger.messages.insert(made.id, rows) if made is not None else 0
+        keys = [row.entry_id for row in ledger.messages.all(generation.id) if not row.entry_id.startswith("seed:")]
+        places = {entry.id: index for index, entry in enumerate(branch)}
+        if any(key not in places for key in keys):
+            return self._begin(None)
+        last = max((places[key] for key in keys), default=shown.first)
+        return ledger.messages.insert(generation.id, _rows(branch, last, self._options))
+
+    def renew(self, given_up: Generation) -> int:
+        """Open the generation that takes the place of one that was given up."""
+        return self._begin(given_up)
+
+    def apply(self, generation: Generation, commit: CommitRow, overview: str, archive: int) -> bool:
+        """Move the boundary to the commit's target: the state first, then the ledger. True when it moved."""
+        branch, shown = self._ctx.branch(), self.view()
+        at = place(branch, commit.target_entry_id)
+        if at < 0:
+            return False
+        behind = [row.seq for row, end in ends(branch, self._link.ledger.messages.all(generation.id)) if end <= at]
+        if at >= shown.first:
+            self._write_state(generation.name, at, overview, archive)
+        self._link.ledger.commits.finish(generation.id, behind[-1] if behind else 0)
+        return at >= shown.first
+
+    def write_state(self) -> None:
+        """Persist what stands now, unless the newest state on the branch is newer than every message."""
+        shown, generation = self.view(), self.generation()
+        if generation is None or shown.adopt:
+            return
+        for entry in reversed(self._ctx.branch()):
+            if entry.type == "custom" and entry.raw.get("customType") == STATE:
+                return
+            if is_message(entry) or entry.type == "compaction":
+                break
+        self._write_state(generation.name, shown.covered, shown.summary if shown.covered >= 0 else "", 0)
+
+    def _look(self) -> tuple[str, View, Boundary | None]:
+        branch = self._ctx.branch()
+        leaf = branch[-1].id if branch else ""
+        if self._seen is None or self._seen[0] != leaf:
+            shown = view(branch)
+            budget = self._ctx.settings.takeover.overview_budget
+            self._seen = (leaf, shown, boundary_of(branch, shown, budget))
+        return self._seen
+
+    def _begin(self, given_up: Generation | None) -> int:
+        """Open a new generation, seeded with what the request shows: the state first, then one transaction."""
+        shown = self.view()
+        if not _rows(self._ctx.branch(), shown.first, self._options):
+            return 0
+        name = f"pi-{self._session.id}__{secrets.token_hex(4)}"
+        self._write_state(name, shown.covered, shown.summary if shown.covered >= 0 else "", 0)
+        branch = self._ctx.branch()
+        rows = _rows(branch, shown.first, self._options)
+        heard_off = shown.covered < 0 and any(index < shown.first for index in off_entries(branch))
+        if shown.summary and not heard_off:
+            stamp = datetime.fromtimestamp(self._link.now() / 1000, UTC).isoformat(timespec="milliseconds")
+            rows.insert(0, seed_row(name, shown.summary, stamp.replace("+00:00", "Z"), self._options))
+        ledger = self._link.ledger
+        self._link.log({"event": "generation", "name": name, "messages": len(rows)})
+        with ledger.database.transaction():
+            if given_up is not None:
+                ledger.generations.drop(given_up.id)
+            generation = self._open(name, failures=given_up.failures if given_up else 0)
+            return ledger.messages.insert(generation.id, rows)
+
+    def _open(self, name: str, failures: int) -> Generation:
+        session = self._session
+        return self._link.ledger.generations.open(self._link.row.id, name, session.id, session.file, failures)
+
+    def _write_state(self, generation: str, covered: int, overview: str, archive: int) -> None:
+        branch, shown, known = self._ctx.branch(), self.view(), self.generation()
+        turns, seen = counted_turns(branch, covered)
+        stored = self.stored(known) if known is not None else None
+        archive_id = archive_name(archive) if archive else shown.state.archive_id if shown.state is not None else ""
+        state = TakeoverState(
+            covered_user_turns=turns if covered >= 0 else 0,
+            overview=overview,
+            fingerprint=fingerprint(branch[covered]) if covered >= 0 else None,
+            pending_tokens=stored.pressure if stored is not None else 0,
+            last_seen_user_turns=seen,
+            synced_entry_count=first_uncaptured(stored) if stored is not None else len(branch),
+            last_covered_entry_id=branch[covered].id if covered >= 0 else "",
+            generation=generation,
+            archive_id=archive_id if covered >= 0 else "",
+            extra=self._session.extras(),
+        )
+        self._ctx.append_custom(STATE, state.to_data())
+
+
+def _rows(branch: Sequence[Entry], first: int, options: CaptureOptions) -> list[NewRow]:
+    """Make the ledger rows of the complete units from `first` on, up to the first incomplete one."""
+    made: list[NewRow] = []
+    for unit in units(branch, first, off_entries(branch)):
+        if not unit.complete:
+            break
+        made.append(row_of(branch, unit, options))
+    return made
