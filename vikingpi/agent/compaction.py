@@ -1,0 +1,191 @@
+"""Compaction: the older part of the context becomes a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from vikingpi.agent import summary as texts
+from vikingpi.agent.answer import listen
+from vikingpi.agent.context import Meter, build_request, project
+from vikingpi.agent.cutting import Plan, plan_cut, token_limit
+from vikingpi.agent.deps import AgentDeps
+from vikingpi.agent.hooks import CompactionPrep, CompactionResult
+from vikingpi.decode import Json
+from vikingpi.errors import BadResponse, ContextTooLong, ProviderError
+from vikingpi.events import CompactionEnd, CompactionStart
+from vikingpi.llm.assemble import MessageBuilder
+from vikingpi.llm.base import Request
+from vikingpi.llm.retry import decide
+from vikingpi.messages import AssistantMessage, Cost, Usage, user_text
+from vikingpi.session.entries import usage_to_json
+from vikingpi.tokens import estimate
+
+NOTHING = "Nothing to compact (session too small)"
+_UNKNOWN = 32_000
+_SHORTENINGS = 3
+
+Reason = Literal["manual", "threshold", "overflow"]
+
+
+class _Summary(NamedTuple):
+    text: str
+    usage: Usage
+
+
+class Compactor:
+    """Compacts on demand or when a request is too large.
+
+    A threshold compaction that failed, or did not help, is tried again only after the context has grown on.
+    """
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self._next_try = 0
+
+    async def make_room(self, deps: AgentDeps, request: Request, system_append: str) -> bool:
+        """Compact if `request` is over the threshold; return whether the context changed."""
+        window, settings = deps.model.context_window, deps.settings.compaction
+        if not settings.enabled or window <= 0:
+            return False
+        limit = token_limit(window, settings)
+        tokens = self._meter.measure(request, deps.session.branch())
+        if tokens <= max(limit, self._next_try):
+            return False
+        branch = deps.session.branch()
+        if plan_cut(branch, project(deps), self._keep(deps, "threshold", tokens)) is None:
+            return False
+        problem = await self.compact(deps, "threshold", system_append)
+        left = self._measure(deps, system_append)
+        self._next_try = left + limit // 4 if problem or left > limit else 0
+        return not problem
+
+    async def compact(self, deps: AgentDeps, reason: Reason, system_append: str, instructions: str = "") -> str:
+        """Compact now; return an empty text, or why the history stays as it is."""
+        tokens = self._measure(deps, system_append)
+        keep = self._keep(deps, reason, tokens)
+        plan = plan_cut(deps.session.branch(), project(deps), keep)
+        if plan is None:
+            return NOTHING
+        deps.emit(CompactionStart(reason))
+        from_hook, problem = False, "aborted"
+        try:
+            prep = CompactionPrep(plan.first_kept_entry_id, tokens, reason, instructions)
+            result = await deps.hooks.session_before_compact(prep)
+            from_hook = result is not None and deps.session.get(result.first_kept_entry_id) is not None
+            if result is None or not from_hook:
+                problem = await self._by_default(deps, prep, keep)
+            else:
+                problem = await self._store(deps, _fields(result, from_hook=True))
+        finally:
+            after = tokens if problem else self._measure(deps, system_append)
+            deps.emit(CompactionEnd(reason, tokens, after, from_hook, problem))
+        return problem
+
+    async def _by_default(self, deps: AgentDeps, prep: CompactionPrep, keep: int) -> str:
+        # A hook that gave up may have moved the boundary while it tried.
+        plan = plan_cut(deps.session.branch(), project(deps), keep)
+        if plan is None:
+            return ""
+        try:
+            summary = await _summarise(deps, plan, prep.instructions)
+        except ProviderError as error:
+            return f"The summary failed: {error}"
+        details = texts.file_lists((*plan.history, *plan.turn_prefix), plan.previous_details)
+        text = texts.with_files(summary.text, details)
+        result = CompactionResult(text, plan.first_kept_entry_id, prep.tokens_before, details)
+        return await self._store(deps, {**_fields(result, from_hook=False), "usage": usage_to_json(summary.usage)})
+
+    async def _store(self, deps: AgentDeps, fields: Json) -> str:
+        entry = deps.session.append("compaction", fields)
+        deps.session.sync()
+        await deps.hooks.session_compact(entry.id)
+        return ""
+
+    def _measure(self, deps: AgentDeps, system_append: str) -> int:
+        return self._meter.measure(build_request(deps, system_append), deps.session.branch())
+
+    def _keep(self, deps: AgentDeps, reason: Reason, tokens: int) -> int:
+        """How many of the newest tokens stay: never so many that the result is over the threshold again."""
+        settings, window = deps.settings.compaction, deps.model.context_window
+        keep = settings.keep_recent_tokens
+        if window > 0:
+            keep = min(keep, token_limit(window, settings) // 2)
+        return min(keep, tokens // 4) if reason == "overflow" else keep
+
+
+async def _summarise(deps: AgentDeps, plan: Plan, instructions: str) -> _Summary:
+    """Have the model write the summary; raise ProviderError."""
+    previous = texts.without_files(plan.previous)
+    summary = _Summary(previous or texts.NO_HISTORY, Usage())
+    if plan.history:
+        summary = await _ask(deps, lambda budget: texts.history_task(plan.history, previous, instructions, budget))
+    if plan.turn_prefix:
+        turn = await _ask(deps, lambda budget: texts.turn_task(plan.turn_prefix, budget))
+        summary = _Summary(texts.join_turn(summary.text, turn.text), _add(summary.usage, turn.usage))
+    return summary
+
+
+async def _ask(deps: AgentDeps, task: Callable[[int], str]) -> _Summary:
+    """Make one summary; `task` writes the request for a number of tokens. Shorten it where it does not fit."""
+    longest = _longest_answer(deps)
+    budget = max(deps.model.context_window - longest, longest) if deps.model.context_window > 0 else _UNKNOWN
+    attempt = 1
+    while True:
+        request = Request(
+            system=texts.SYSTEM,
+            messages=(user_text(task(budget - estimate(texts.SYSTEM)), deps.clock()),),
+            tools=(),
+            max_tokens=longest,
+            session_id=deps.session.id,
+        )
+        try:
+            return _checked(await _answer(deps, request))
+        except ContextTooLong:
+            budget //= 2
+            if attempt > _SHORTENINGS:
+                raise
+        except ProviderError as error:
+            delay = decide(error, attempt, deps.clock())
+            if delay is None:
+                raise
+            await deps.sleep(delay)
+        attempt += 1
+
+
+async def _answer(deps: AgentDeps, request: Request) -> AssistantMessage:
+    builder = MessageBuilder(deps.model, "off", deps.clock)
+    await listen(deps, request, builder, lambda update: None)
+    return builder.finish()
+
+
+def _checked(answer: AssistantMessage) -> _Summary:
+    if answer.stop_reason != "stop":
+        raise BadResponse(f"it ended with {answer.raw_stop_reason or answer.stop_reason}")
+    if not answer.text.strip():
+        raise BadResponse("it is empty")
+    return _Summary(answer.text.strip(), answer.usage)
+
+
+def _longest_answer(deps: AgentDeps) -> int:
+    """Return the output limit of a summary: most of the reserve, and no large part of a small window."""
+    limits = [deps.settings.compaction.reserve_tokens * 4 // 5, deps.model.max_tokens, _UNKNOWN]
+    if deps.model.context_window > 0:
+        limits.append(deps.model.context_window // 4)
+    return min(limit for limit in limits if limit > 0)
+
+
+def _fields(result: CompactionResult, *, from_hook: bool) -> Json:
+    return {
+        "summary": result.summary,
+        "firstKeptEntryId": result.first_kept_entry_id,
+        "tokensBefore": result.tokens_before,
+        "details": result.details,
+        "fromHook": from_hook,
+    }
+
+
+def _add(one: Usage, other: Usage) -> Usage:
+    cost = Cost(*(a + b for a, b in zip(one.cost, other.cost, strict=True)))
+    counts = (a + b for a, b in zip(one[:5], other[:5], strict=True))
+    return Usage(*counts, cost=cost)
