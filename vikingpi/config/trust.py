@@ -1,0 +1,83 @@
+"""Which folders may bring their own settings and code."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from vikingpi.config.jsonfile import read_object
+from vikingpi.config.paths import PROJECT_FOLDER, Paths
+from vikingpi.decode import Json
+from vikingpi.errors import ConfigError
+from vikingpi.private import private_dir, private_open
+
+_FILES = ("config.json", "models.json", "SYSTEM.md", "APPEND_SYSTEM.md")
+_FOLDERS = ("extensions", "prompts", "skills", "themes")
+
+
+def is_trusted(paths: Paths, cwd: Path, override: bool | None) -> bool:
+    """Tell whether `cwd` is trusted: `override` for this run, else what `trust.json` says of it or of the nearest
+    folder above it, else no. ConfigError for a broken trust.json.
+    """
+    if override is not None:
+        return override
+    return remembered(paths, cwd) is True
+
+
+def remembered(paths: Paths, cwd: Path) -> bool | None:
+    """Return the nearest answer in `trust.json`, None if the user was never asked."""
+    answers = {
+        _real(Path(name).expanduser()): answer
+        for name, answer in (read_object(paths.trust_file) or {}).items()
+        if isinstance(answer, bool)
+    }
+    here = _real(cwd)
+    return next((answers[folder] for folder in (here, *here.parents) if folder in answers), None)
+
+
+def remember(paths: Paths, folder: Path, trusted: bool) -> None:
+    """Write an answer into `trust.json`, whole or not at all; ConfigError if it cannot be written."""
+    answers: Json = {**(read_object(paths.trust_file) or {}), os.fspath(_real(folder)): trusted}
+    text = json.dumps(answers, indent=2, ensure_ascii=True, sort_keys=True) + "\n"
+    new = paths.trust_file.with_name(f"trust.json.{os.getpid()}.new")
+    try:
+        private_dir(paths.config)
+        new.unlink(missing_ok=True)
+        with os.fdopen(private_open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="ascii") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(paths.trust_file)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write {paths.trust_file}: {error.strerror or error}", hint="make the folder writable"
+        ) from error
+
+
+def needs_trust(cwd: Path, paths: Paths | None = None) -> tuple[str, ...]:
+    """Name the settings and code in the folder's `.vpi/` that vpi would use if it were trusted.
+
+    Where `.vpi/` is the user's own configuration folder there is nothing to ask.
+    """
+    folder = cwd / PROJECT_FOLDER
+    if paths is not None and _real(folder) == _real(paths.config):
+        return ()
+    return tuple(f"{PROJECT_FOLDER}/{name}" for name in _used(folder))
+
+
+def _used(folder: Path) -> Iterator[str]:
+    for name in _FILES:
+        if (folder / name).is_file():
+            yield name
+    for name in _FOLDERS:
+        try:
+            if any((folder / name).iterdir()):
+                yield f"{name}/"
+        except OSError:
+            continue
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
