@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from vikingpi.decode import Json
 from vikingpi.messages import ImagePart, TextPart, ToolSpec
@@ -28,6 +28,8 @@ class ToolOutcome(NamedTuple):
 
 
 class Tool(Protocol):
+    """What a model can call; a tool may also be `Exclusive` and `Closing`."""
+
     @property
     def spec(self) -> ToolSpec: ...
 
@@ -38,6 +40,36 @@ class Tool(Protocol):
         CancelledError pass; `partial` output that belongs in the transcript was given to `context.update`.
         """
         ...
+
+
+@runtime_checkable
+class Exclusive(Protocol):
+    """A tool whose calls with the same key must run one after the other, across all exclusive tools."""
+
+    def lock_key(self, arguments: Json, context: ToolContext) -> str | None:
+        """Return the key (for files the real path), or None when the call needs none; never raises."""
+        ...
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """A tool that holds something, such as processes that its commands left in the background."""
+
+    def close(self) -> None:
+        """Let go of it within a few seconds; may be called more than once; never raises."""
+        ...
+
+
+def lock_key(tool: Tool, arguments: Json, context: ToolContext) -> str | None:
+    """Return the key under which a call must be serialised; None when it may run beside any other."""
+    return tool.lock_key(arguments, context) if isinstance(tool, Exclusive) else None
+
+
+def close_tools(tools: Iterable[Tool]) -> None:
+    """Close every tool that holds something; for the end of the program."""
+    for tool in tools:
+        if isinstance(tool, Closing):
+            tool.close()
 
 
 def text_outcome(text: str, *, is_error: bool = False, details: Json | None = None) -> ToolOutcome:

@@ -1,0 +1,96 @@
+"""File names as models write them, and errors of the file system as models read them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import unicodedata
+from pathlib import Path
+
+from vikingpi.errors import ToolError
+from vikingpi.tools.base import ToolContext
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def scrub(text: str) -> str:
+    """Replace lone surrogates, which no encoding can carry, by U+FFFD."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def resolve(path: str, context: ToolContext, *, new: bool = False) -> Path:
+    """Return the absolute path meant by `path`: relative to the cwd, with `~` and a leading `@` understood.
+
+    A name that was shown with U+FFFD for bytes that are no UTF-8 means the one existing entry that looks like it; so
+    does, unless the file may be `new`, a name that differs from the one on disk only in its Unicode form. Raise
+    ToolError for an empty or impossible path.
+    """
+    if "\0" in path:
+        raise ToolError("Invalid path: it contains a NUL character")
+    path = scrub(path)
+    if path.startswith("@") and not os.path.lexists(context.cwd / path.split("/", 1)[0]):
+        path = path[1:]
+    if path == "~" or path.startswith("~/"):
+        path = (context.env.get("HOME") or str(Path.home())) + path[1:]
+    if not path:
+        raise ToolError("Invalid path: it is empty")
+    full = Path(os.path.normpath(context.cwd / path))
+    if os.path.lexists(full) or (new and "\ufffd" not in path):
+        return full
+    return _lookalike(full)
+
+
+def _lookalike(full: Path) -> Path:
+    found = Path(full.anchor)
+    for part in full.parts[1:]:
+        exact = found / part
+        found = exact if os.path.lexists(exact) else found / _entry(found, part)
+    return found
+
+
+def _entry(folder: Path, name: str) -> str:
+    wanted = _look(name)
+    try:
+        names = [entry.name for entry in folder.iterdir()]
+    except OSError:
+        return name
+    alike = [entry for entry in names if _look(scrub(entry)) == wanted]
+    return alike[0] if len(alike) == 1 else name
+
+
+def _look(name: str) -> str:
+    return unicodedata.normalize("NFC", name).replace("\u202f", " ").replace("\u2019", "'")
+
+
+def lock_key_of(path: object, context: ToolContext, *, new: bool = False) -> str | None:
+    """Return the real path as the key under which changes of one file are serialised."""
+    if not isinstance(path, str):
+        return None
+    try:
+        return os.path.realpath(resolve(path, context, new=new))
+    except (ToolError, OSError, ValueError):
+        return None
+
+
+def explain(error: OSError, path: Path) -> str:
+    """Say in one line what the system refused: `ENOENT: no such file or directory: /a/b`."""
+    code = errno.errorcode.get(error.errno or 0, "EIO")
+    text = os.strerror(error.errno).lower() if error.errno else str(error)
+    return f"{code}: {text}: {scrub(str(path))}"
+
+
+def open_regular(path: Path) -> tuple[int, os.stat_result]:
+    """Open a regular file for reading without ever waiting for a writer; the caller closes it.
+
+    Raise ToolError for a folder or a device, OSError for what the system refuses.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    status = os.fstat(handle)
+    if stat.S_ISREG(status.st_mode):
+        return handle, status
+    os.close(handle)
+    if stat.S_ISDIR(status.st_mode):
+        raise ToolError(f"EISDIR: is a directory: {scrub(str(path))}")
+    raise ToolError(f"Not a regular file: {scrub(str(path))}")

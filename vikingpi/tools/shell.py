@@ -1,0 +1,236 @@
+"""Run a shell command in a process group of its own that never outlives its welcome."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from vikingpi.errors import ToolError
+from vikingpi.tools.output import Output
+from vikingpi.tools.paths import explain, scrub
+
+_TICK = 0.1
+_AFTER_EXIT = 0.5
+_GRACE = 2.0
+_POLL = 0.04
+_PIECE = 1 << 16
+
+
+class Ending(NamedTuple):
+    """`code` is the exit code, 128 + n for signal n. `group` is the process group if some of it is still running."""
+
+    how: Literal["exit", "timeout"]
+    code: int
+    group: int | None = None
+
+
+class Groups:
+    """The process groups that commands have left running."""
+
+    def __init__(self) -> None:
+        self._left: set[int] = set()
+
+    def add(self, group: int) -> None:
+        self._left = {known for known in self._left if is_running(known)} | {group}
+
+    def discard(self, group: int) -> None:
+        self._left.discard(group)
+
+    def end_all(self) -> None:
+        """End them: TERM, up to two seconds, KILL."""
+        for group in self._left:
+            send(group, signal.SIGTERM)
+        until = time.monotonic() + _GRACE
+        while any(is_running(group) for group in self._left) and time.monotonic() < until:
+            time.sleep(_POLL)
+        for group in self._left:
+            send(group, signal.SIGKILL)
+        self._left = set()
+
+
+class Command(NamedTuple):
+    """`timeout` in seconds; `changed` is called at most ten times a second while output comes."""
+
+    text: str
+    cwd: Path
+    env: Mapping[str, str]
+    timeout: float
+    changed: Callable[[], None]
+
+
+async def run(command: Command, output: Output, groups: Groups) -> Ending:
+    """Run to the end of the shell, not of what it left in the background, and collect both outputs.
+
+    On time-out and on cancellation the whole group is ended. Raise ToolError when the shell cannot be started.
+    """
+    process, pipe = _start(command)
+    group = process.pid
+    groups.add(group)
+    loop = asyncio.get_running_loop()
+    exited = loop.create_future()
+    drained = loop.create_future()
+    _thread(lambda: (process.wait(), _tell(loop, exited)))
+    _thread(lambda: (_drain(pipe, output), _tell(loop, drained)))
+    try:
+        how = await _wait(exited, command, output)
+        if how == "timeout":
+            await end(group)
+            await asyncio.wait({exited}, timeout=_GRACE)
+        await _settle(drained, command, output)
+    except asyncio.CancelledError:
+        try:
+            await end(group)
+            await _settle(drained, command, output)
+        finally:
+            send(group, signal.SIGKILL)
+            groups.discard(group)
+        raise
+    code = process.returncode
+    code = 128 - code if code is not None and code < 0 else code or 0
+    if is_running(group):
+        return Ending(how, code, group)
+    groups.discard(group)
+    return Ending(how, code)
+
+
+async def end(group: int) -> None:
+    """End a process group: TERM, up to two seconds, KILL; cancelled meanwhile, KILL at once."""
+    send(group, signal.SIGTERM)
+    try:
+        await _gone(group)
+    finally:
+        send(group, signal.SIGKILL)
+    await _gone(group)
+
+
+async def _gone(group: int) -> None:
+    for _ in range(round(_GRACE / _POLL)):
+        if not is_running(group):
+            return
+        await asyncio.sleep(_POLL)
+
+
+def send(group: int, number: signal.Signals) -> None:
+    """Send a signal to a group that may be gone."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def is_running(group: int) -> bool:
+    """Say whether a process of the group lives; one that only waits to be collected does not count."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    states = _states(group)
+    return states is None or any(state not in "ZX" for state in states)
+
+
+def _states(group: int) -> list[str] | None:
+    """Read the states of the group's processes; None where there is no /proc to read."""
+    states: list[str] = []
+    try:
+        names = [entry.name for entry in os.scandir("/proc") if entry.name.isdigit()]
+    except OSError:
+        return None
+    if not names:
+        return None
+    for name in names:
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - hundreds of them: no Path each
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if len(fields) > 2 and int(fields[2]) == group:
+            states.append(fields[0].decode("ascii", "replace"))
+    return states
+
+
+def _start(command: Command) -> tuple[subprocess.Popen[bytes], int]:
+    if not command.cwd.is_dir():
+        raise ToolError(f"Working directory does not exist: {scrub(str(command.cwd))}")
+    shell = _shell(command.env)
+    reader, writer = os.pipe()
+    try:
+        process = subprocess.Popen(
+            [os.fsencode(shell), b"-c", scrub(command.text).encode()],
+            stdin=subprocess.DEVNULL,
+            stdout=writer,
+            stderr=subprocess.STDOUT,
+            cwd=command.cwd,
+            env=dict(command.env),
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        os.close(reader)
+        reason = explain(error, Path(shell)) if isinstance(error, OSError) else str(error)
+        raise ToolError(f"The command cannot be started: {reason}") from error
+    finally:
+        os.close(writer)
+    return process, reader
+
+
+def _shell(env: Mapping[str, str]) -> str:
+    folders = ["/bin", "/usr/bin", *env.get("PATH", "").split(":")]
+    found = (f"{folder}/bash" for folder in folders if folder and os.access(f"{folder}/bash", os.X_OK))
+    return next(found, "/bin/sh")
+
+
+def _thread(work: Callable[[], object]) -> None:
+    """A thread of its own and a daemon: a background child may hold the pipe for as long as the program runs."""
+    threading.Thread(target=work, daemon=True).start()
+
+
+def _tell(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
+    try:
+        loop.call_soon_threadsafe(_resolve, future)
+    except RuntimeError:
+        return
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _drain(pipe: int, output: Output) -> None:
+    try:
+        while piece := os.read(pipe, _PIECE):
+            output.feed(piece)
+    finally:
+        os.close(pipe)
+
+
+async def _wait(exited: asyncio.Future[None], command: Command, output: Output) -> Literal["exit", "timeout"]:
+    until = time.monotonic() + command.timeout
+    seen = 0
+    while not exited.done():
+        left = until - time.monotonic()
+        if left <= 0:
+            return "timeout"
+        await asyncio.wait({exited}, timeout=min(left, _TICK))
+        if output.total_bytes != seen and not exited.done():
+            seen = output.total_bytes
+            command.changed()
+    return "exit"
+
+
+async def _settle(drained: asyncio.Future[None], command: Command, output: Output) -> None:
+    """Take what is still in the pipe; a background child may keep it open, so do not wait for its end."""
+    until = time.monotonic() + _AFTER_EXIT
+    while not drained.done() and time.monotonic() < until:
+        seen = output.total_bytes
+        await asyncio.wait({drained}, timeout=_TICK)
+        if output.total_bytes == seen and time.monotonic() > until - _AFTER_EXIT / 2:
+            return

@@ -1,0 +1,113 @@
+"""Cut long text to what a model may get: 2000 lines or 51200 bytes of UTF-8, whichever comes first."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from vikingpi.decode import Json
+
+MAX_LINES = 2000
+MAX_BYTES = 51200
+
+
+class Truncation(NamedTuple):
+    """What `head` or `tail` kept.
+
+    `by` names the limit that was hit. `last_line_partial`: not even one whole line fitted and a piece of it was kept
+    (`tail` only); `first_line_too_long`: nothing was kept because the first line alone is over the limit (`head` only).
+    """
+
+    text: str
+    by: Literal["lines", "bytes"] | None
+    total_lines: int
+    total_bytes: int
+    output_lines: int
+    output_bytes: int
+    last_line_partial: bool = False
+    first_line_too_long: bool = False
+    max_lines: int = MAX_LINES
+    max_bytes: int = MAX_BYTES
+
+    def details(self) -> Json:
+        """Give it in the form that the session file keeps."""
+        return {
+            "content": self.text,
+            "truncated": self.by is not None,
+            "truncatedBy": self.by,
+            "totalLines": self.total_lines,
+            "totalBytes": self.total_bytes,
+            "outputLines": self.output_lines,
+            "outputBytes": self.output_bytes,
+            "lastLinePartial": self.last_line_partial,
+            "firstLineExceedsLimit": self.first_line_too_long,
+            "maxLines": self.max_lines,
+            "maxBytes": self.max_bytes,
+        }
+
+
+def head(text: str, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> Truncation:
+    """Keep whole lines from the start."""
+    lines = text.split("\n")
+    total = _size(text)
+    if len(lines) <= max_lines and total <= max_bytes:
+        return Truncation(text, None, len(lines), total, len(lines), total, False, False, max_lines, max_bytes)
+    used = kept = 0
+    while kept < min(len(lines), max_lines):
+        size = _size(lines[kept]) + (1 if kept else 0)
+        if used + size > max_bytes:
+            break
+        used += size
+        kept += 1
+    by: Literal["lines", "bytes"] = "lines" if kept == max_lines else "bytes"
+    text = "\n".join(lines[:kept])
+    return Truncation(text, by, len(lines), total, kept, used, False, kept == 0, max_lines, max_bytes)
+
+
+def tail(text: str, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> Truncation:
+    """Keep whole lines from the end, or the end of the last line when that alone is too long.
+
+    A final newline ends the last line and begins no other.
+    """
+    lines = text.split("\n")
+    end = "\n" if len(lines) > 1 and not lines[-1] else ""
+    if end:
+        lines.pop()
+    count = len(lines) if text else 0
+    total = _size(text)
+    if count <= max_lines and total <= max_bytes:
+        return Truncation(text, None, count, total, count, total, False, False, max_lines, max_bytes)
+    used = len(end)
+    kept = 0
+    while kept < min(count, max_lines):
+        size = _size(lines[-1 - kept]) + (1 if kept else 0)
+        if used + size > max_bytes:
+            break
+        used += size
+        kept += 1
+    by: Literal["lines", "bytes"] = "lines" if kept == max_lines else "bytes"
+    if kept == 0:
+        text = cut_start(lines[-1], max_bytes - len(end)) + end
+        return Truncation(text, "bytes", count, total, 1, _size(text), True, False, max_lines, max_bytes)
+    text = "\n".join(lines[-kept:]) + end
+    return Truncation(text, by, count, total, kept, used, False, False, max_lines, max_bytes)
+
+
+def cut_start(text: str, size: int) -> str:
+    """Return the longest end of `text` of at most `size` bytes, cut at a whole character."""
+    return text.encode("utf-8", "replace")[-size:].decode("utf-8", "ignore") if size > 0 else ""
+
+
+def cut_end(text: str, size: int) -> str:
+    """Return the longest start of `text` of at most `size` bytes, cut at a whole character."""
+    return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore")
+
+
+def size_text(size: int) -> str:
+    """Write a number of bytes for a reader."""
+    if size < 1024:
+        return f"{size}B"
+    return f"{size / 1024:.1f}KB" if size < 1024 * 1024 else f"{size / (1024 * 1024):.1f}MB"
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
