@@ -9,18 +9,18 @@ from __future__ import annotations
 import importlib
 import re
 import socket
-import ssl
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from vikingpi.errors import Interrupted, NetError, NotConnected
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 CONNECT_TIMEOUT = 10.0
@@ -124,6 +124,8 @@ class Lanes:
             lane.client.close()
 
     def _client(self, url: str) -> httpx.Client:
+        from http.cookiejar import CookieJar, DefaultCookiePolicy
+
         import httpx
 
         return httpx.Client(
@@ -135,6 +137,8 @@ class Lanes:
 
     def _context(self, scheme: str) -> ssl.SSLContext:
         """Loading the certificate authorities takes 20 ms; without them a context trusts nobody."""
+        import ssl
+
         import httpx
 
         with self._lock:

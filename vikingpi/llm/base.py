@@ -20,7 +20,8 @@ class Price(NamedTuple):
 
 class Model(NamedTuple):
     """One model of one provider. `api` chooses the wire: openai-completions, anthropic-messages, litellm,
-    scripted. `compat` holds provider quirks (`maxTokensField`, `reasoningField`, `supportsUsage`)."""
+    scripted. `compat` holds provider quirks (`maxTokensField`, `reasoningField`, `supportsUsage`). `key_source` says
+    where the key came from, for messages."""
 
     provider: str
     id: str
@@ -34,6 +35,7 @@ class Model(NamedTuple):
     images: bool
     price: Price
     compat: Json
+    key_source: str = ""
 
 
 class Request(NamedTuple):

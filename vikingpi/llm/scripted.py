@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import NamedTuple
 
 from vikingpi.decode import Json
@@ -77,7 +77,7 @@ class ScriptedProvider:
         """Serve every model: the provider is its own ProviderFor."""
         return self
 
-    async def stream(self, model: Model, request: Request) -> AsyncIterator[Delta]:
+    async def stream(self, model: Model, request: Request) -> AsyncGenerator[Delta]:
         turn = len(self.requests)
         usage = self._record(model, request)
         if self._enforce_window and usage.total > model.context_window:
