@@ -91,7 +91,7 @@ class Engine:
         if generation.retry_at > self.link.now() and not force:
             return "waiting after a failed commit"
         if generation.closed:
-            if not self.mirror.renew(generation):
+            if not self.mirror.begin(generation):
                 return "nothing was captured yet"
             generation = self.mirror.generation()
             plan = self._plan(generation) if generation is not None else "nothing was captured yet"

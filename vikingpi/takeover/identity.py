@@ -10,19 +10,15 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from vikingpi.decode import Json, as_dict, as_str
 from vikingpi.takeover.delivery import Link
+from vikingpi.viking.http import normalise_endpoint
 
 
 def endpoint_name(url: str) -> str:
-    """Normalise an endpoint so that spelling makes no second identity."""
-    parts = urlsplit(url.strip())
-    host = (parts.hostname or "").lower()
-    host = "127.0.0.1" if host == "localhost" else host
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    return f"{parts.scheme.lower()}://{host}:{port}{parts.path.rstrip('/')}"
+    """Normalise an endpoint so that spelling makes no second identity; ConfigError when it is none."""
+    return normalise_endpoint(url).replace("://localhost", "://127.0.0.1", 1)
 
 
 def http_identity(url: str, api_key: str, account: str, user: str, cache: Path) -> tuple[str, bool]:

@@ -78,7 +78,7 @@ class Mirror:
         if is_off(branch):
             return 0
         if shown.adopt or (generation is None and not (self._session.fresh and shown.state is None)):
-            return self._begin(None)
+            return self.begin(None)
         if generation is None:
             with ledger.database.transaction():
                 rows = _rows(branch, 0, self._options)
@@ -87,13 +87,9 @@ class Mirror:
         keys = [row.entry_id for row in ledger.messages.all(generation.id) if not row.entry_id.startswith("seed:")]
         places = {entry.id: index for index, entry in enumerate(branch)}
         if any(key not in places for key in keys):
-            return self._begin(None)
+            return self.begin(None)
         last = max((places[key] for key in keys), default=shown.first)
         return ledger.messages.insert(generation.id, _rows(branch, last, self._options))
-
-    def renew(self, given_up: Generation) -> int:
-        """Open the generation that takes the place of one that was given up."""
-        return self._begin(given_up)
 
     def apply(self, generation: Generation, commit: CommitRow, overview: str, archive: int) -> bool:
         """Move the boundary to the commit's target: the state first, then the ledger. True when it moved."""
@@ -128,8 +124,11 @@ class Mirror:
             self._seen = (leaf, shown, boundary_of(branch, shown, budget))
         return self._seen
 
-    def _begin(self, given_up: Generation | None) -> int:
-        """Open a new generation, seeded with what the request shows: the state first, then one transaction."""
+    def begin(self, given_up: Generation | None) -> int:
+        """Open a new generation, seeded with what the request shows, in place of one that was given up.
+
+        The state is written first, then one transaction; 0 means that there is nothing to capture yet.
+        """
         shown = self.view()
         if not _rows(self._ctx.branch(), shown.first, self._options):
             return 0

@@ -1,0 +1,144 @@
+"""Which context store a run uses, and takeover over it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from vikingpi.agent.hooks import HookContext
+from vikingpi.config.load import Endpoint, peer_of
+from vikingpi.config.model import Settings
+from vikingpi.config.paths import Paths
+from vikingpi.debuglog import Log
+from vikingpi.net import Transport
+from vikingpi.redact import Redactor
+from vikingpi.takeover.capture import CaptureOptions
+from vikingpi.takeover.control import Control
+from vikingpi.takeover.courier import Courier
+from vikingpi.takeover.delivery import Link
+from vikingpi.takeover.engine import Engine
+from vikingpi.takeover.hooks import TakeoverHooks
+from vikingpi.takeover.identity import http_identity
+from vikingpi.takeover.mirror import Mirror, SessionRef
+from vikingpi.viking.base import SessionStore
+from vikingpi.viking.embedded_sessions import EmbeddedSessions
+from vikingpi.viking.http import HttpApi
+from vikingpi.viking.http_sessions import HttpSessions
+from vikingpi.viking.ledger import Ledger, open_ledger
+
+Kind = Literal["openviking", "embedded", "off"]
+
+
+class StoreChoice(NamedTuple):
+    """The store of a run; `why` says why it is off, or is empty."""
+
+    kind: Kind
+    endpoint: Endpoint | None
+    why: str = ""
+
+
+class OpenStore(NamedTuple):
+    """An open store and ledger, shared by all sessions of the process."""
+
+    choice: StoreChoice
+    store: SessionStore
+    ledger: Ledger
+    link: Link
+    redactor: Redactor
+    mode: Literal["repl", "print"]
+
+
+class Takeover(NamedTuple):
+    hooks: TakeoverHooks
+    control: Control
+
+
+def now_ms() -> int:
+    """Give the ms since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def choose_store(flag: str | None, settings: Settings, endpoint: Endpoint | None, *, bypassed: bool) -> StoreChoice:
+    """Decide between server, embedded store and none; a configured server that is down stays the choice."""
+    wanted = flag or settings.store
+    if wanted == "off":
+        return StoreChoice("off", None)
+    if bypassed and flag is None:
+        return StoreChoice("off", None, "this folder is excluded by bypassPatterns")
+    if not settings.enabled or not settings.sync_turns:
+        return StoreChoice("off", None, f"{'enabled' if not settings.enabled else 'syncTurns'} is false")
+    if not settings.takeover.enabled:
+        return StoreChoice("off", None, "takeover.enabled is false")
+    if wanted == "openviking" or (wanted == "auto" and endpoint is not None):
+        return StoreChoice("openviking", endpoint)
+    return StoreChoice("embedded", None)
+
+
+def open_store(
+    choice: StoreChoice,
+    settings: Settings,
+    paths: Paths,
+    transport: Transport,
+    log: Log,
+    redactor: Redactor,
+    mode: Literal["repl", "print"],
+) -> OpenStore:
+    """Open the ledger and the chosen store; StoreRejected when the ledger cannot be used."""
+    ledger = open_ledger(paths.outbox)
+    provisional = False
+    endpoint = choice.endpoint
+    if endpoint is not None:
+        api = HttpApi(
+            transport, endpoint.url, api_key=endpoint.api_key, account=endpoint.account, user=endpoint.user, log=log
+        )
+        store: SessionStore = HttpSessions(api)
+        cache = paths.data / "identities.json"
+        identity, provisional = http_identity(endpoint.url, endpoint.api_key, endpoint.account, endpoint.user, cache)
+    else:
+        store = EmbeddedSessions(paths.store_db, now_ms, overview_budget=settings.takeover.overview_budget)
+        identity = f"embedded:{paths.store_db}"
+    link = Link(ledger, store, identity, data=paths.data, now=now_ms, log=log, provisional=provisional)
+    return OpenStore(choice, store, ledger, link, redactor, mode)
+
+
+def build_takeover(
+    opened: OpenStore,
+    ctx: HookContext,
+    session: SessionRef,
+    cwd: Path,
+    env: Mapping[str, str],
+    spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+) -> Takeover:
+    """Put takeover of one session together."""
+    settings = ctx.settings
+    counted = _Counter(opened.redactor)
+    options = CaptureOptions(
+        settings.capture_max_length,
+        settings.capture_tool_max_chars,
+        peer_of(cwd, settings, env),
+        counted.mask if settings.capture_redact else str,
+    )
+    mirror = Mirror(opened.link, ctx, session, options)
+    engine = Engine(Courier(opened.link, ctx, mirror, settings.takeover.token_threshold), ctx, settings.takeover)
+    where = opened.choice.endpoint.url if opened.choice.endpoint is not None else ""
+    control = Control(engine, ctx, where, counted.count)
+    return Takeover(TakeoverHooks(engine, settings.takeover, opened.mode, spawn), control)
+
+
+class _Counter:
+    """Masks and counts."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._count = 0
+
+    def mask(self, text: str) -> str:
+        masked, count = self._redactor.mask(text)
+        self._count += count
+        return masked
+
+    def count(self) -> int:
+        return self._count

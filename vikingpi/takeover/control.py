@@ -1,0 +1,116 @@
+"""What a user may ask of takeover: look, commit, reconnect, switch capturing off and on."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+from vikingpi.agent.hooks import HookContext
+from vikingpi.errors import StoreError
+from vikingpi.events import StoreState
+from vikingpi.takeover.engine import Engine
+from vikingpi.takeover.state import OFF, is_off, is_user
+from vikingpi.viking.ledger import CommitRow
+
+
+class Control:
+    """Every text is ready to be shown. `masked` gives how many secrets were hidden so far."""
+
+    def __init__(self, engine: Engine, ctx: HookContext, endpoint: str, masked: Callable[[], int]) -> None:
+        self._engine = engine
+        self._ctx = ctx
+        self._endpoint = endpoint
+        self._masked = masked
+
+    def state(self) -> StoreState:
+        """The figures of the status bar."""
+        return self._engine.courier.state()
+
+    def overview(self) -> str:
+        """The overview that stands for the covered history, or empty."""
+        shown = self._engine.mirror.view()
+        return shown.summary if shown.covered >= 0 else ""
+
+    async def report(self) -> str:
+        """Everything about the store and this session's place in it."""
+        engine, state = self._engine, self.state()
+        link, generation = engine.link, engine.mirror.generation()
+        row = link.ledger.stores.get(link.row.identity)
+        try:
+            health = await link.store.health()
+            answers = f"answers (version {health.version})"
+        except StoreError as error:
+            answers = f"does not answer: {error}"
+        users = sum(1 for entry in self._ctx.branch() if is_user(entry))
+        lines = [
+            f"store        {state.kind} {self._endpoint}: {answers}",
+            f"identity     {row.identity}{' (the owner of the key is not known yet)' if link.provisional else ''}",
+            f"session      {self._ctx.session_id}",
+            f"generation   {generation.name if generation else '(opens with the first capture)'}"
+            f"{', given up: ' + row.last_error if generation and generation.closed else ''}",
+            f"user turns   {state.covered_user_turns} covered of {users}",
+            f"pending      ~{state.pending_tokens} of {state.token_threshold} tokens",
+            f"outbox       {state.outbox} undelivered, {state.dead} refused by the store",
+            f"masked       {self._masked()} secrets",
+            f"last success {_ago(row.last_success, link.now())}",
+        ]
+        commit = link.ledger.commits.get(generation.id) if generation else None
+        if commit is not None:
+            lines.append(f"commit       {_commit_line(commit, link.now())}")
+        if row.last_error:
+            lines.append(f"last error   {row.last_error}")
+        for identity, count in link.ledger.stores.elsewhere(link.row.id):
+            lines.append(f"waiting      {count} messages for {identity}")
+        if is_off(self._ctx.branch()):
+            lines.append("capturing    off on this branch (/viking on)")
+        return "\n".join(lines)
+
+    async def commit(self) -> str:
+        """Archive now, whatever the pressure; say what was done or why not."""
+        engine = self._engine
+        if is_off(self._ctx.branch()):
+            return "capturing is off on this branch; /viking on first"
+        engine.mirror.capture()
+        try:
+            await engine.courier.deliver_all()
+            return await engine.advance(force=True)
+        except (StoreError, sqlite3.Error) as error:
+            return f"not done: {error}"
+
+    async def reconnect(self) -> str:
+        """Forget the back-off and try the store again."""
+        engine = self._engine
+        engine.courier.delivery.forget_faults()
+        try:
+            health = await engine.link.store.health()
+        except StoreError as error:
+            engine.courier.delivery.failed(error)
+            engine.courier.tell_state()
+            return f"the store does not answer: {error}"
+        engine.courier.delivery.worked()
+        await engine.courier.deliver_all()
+        return f"connected to {health.endpoint} (version {health.version}); {self.state().outbox} messages undelivered"
+
+    async def switch(self, on: bool) -> str:
+        """Stop or resume capturing on this branch; the session file says so at once."""
+        if on == (not is_off(self._ctx.branch())):
+            return f"capturing is already {'on' if on else 'off'}"
+        self._engine.mirror.capture()
+        self._ctx.append_custom(OFF, {"on": on})
+        self._engine.courier.tell_state()
+        if on:
+            return "capturing is on again; what was said while it was off stays out of the store"
+        return "capturing is off: nothing said from here on reaches the store, and the boundary stays where it is"
+
+
+def _ago(moment: int, now: int) -> str:
+    if not moment:
+        return "never"
+    seconds = max(0, now - moment) // 1000
+    return f"{seconds} s ago" if seconds < 120 else f"{seconds // 60} min ago"
+
+
+def _commit_line(commit: CommitRow, now: int) -> str:
+    age = max(0, now - commit.started_at) // 1000
+    stage = commit.archive_id or "not confirmed by the store"
+    return f"open for {age} s ({stage}), up to user turn {commit.target_user_turns}"
