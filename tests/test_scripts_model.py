@@ -165,7 +165,10 @@ def test_breaks_off_when_told(running: Running) -> None:
 
 SUMMARY = "Write it using the 7-section structure.\n<session_content>\n[user]: {}\n</session_content>"
 UPDATE_TOOL = tool("update_working_memory")
-UPDATE = "<current_wm>\n- harbour-code is KESTREL\n</current_wm>\n<new_content>\n[user]: {}\n</new_content>"
+UPDATE = (
+    "<current_wm>\n- harbour-code is KESTREL\n</current_wm>\n<new_content>\n[user]: {}\n</new_content>\n"
+    "Keep what <current_wm> holds and <new_content> does not contradict."
+)
 
 
 def test_writes_the_servers_overviews(running: Running) -> None:

@@ -95,9 +95,9 @@ def sentences(text: str) -> list[str]:
 
 
 def between(text: str, tag: str) -> str:
-    """Give the text inside the last `<tag>` element, or nothing."""
-    _, opened, rest = text.rpartition(f"<{tag}>")
-    return rest.partition(f"</{tag}>")[0] if opened else ""
+    """Give the text inside the first `<tag>` element, or nothing; later prose may name the tag again."""
+    _, _, rest = text.partition(f"<{tag}>")
+    return rest.rpartition(f"</{tag}>")[0]
 
 
 def document(kept: Sequence[str]) -> str:
