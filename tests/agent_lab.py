@@ -95,6 +95,10 @@ class Context:
         self._emit(event)
 
 
+def tool_context(update: Callable[[str], None]) -> ToolContext:
+    return ToolContext(Path("/work"), {}, update, 5.0, Path("/tmp"))
+
+
 class Lab:
     """`agent` works against `provider`; `events` and `slept` say what happened."""
 
@@ -128,7 +132,7 @@ class Lab:
                 emit=self.emit,
                 settings=settings,
                 system=lambda: "You are a test.",
-                tool_context=lambda update: ToolContext(Path("/work"), {}, update, 5.0, Path("/tmp")),
+                tool_context=tool_context,
                 clock=self.clock,
                 sleep=self.sleep,
             )
