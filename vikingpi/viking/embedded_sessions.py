@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,13 +24,12 @@ from vikingpi.viking.base import (
     TaskState,
 )
 from vikingpi.viking.embedded import StoreFile
+from vikingpi.viking.outgoing import check_batch, dump
 from vikingpi.viking.overview import acceptable, extract
 from vikingpi.viking.uri import check_session_name
 
 OverviewWriter = Callable[[str, Sequence[StoreMessage]], Awaitable[str]]
 
-MAX_BATCH = 100
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _COMMIT_TRIES = 8
 
 
@@ -81,9 +79,8 @@ class EmbeddedSessions:
         return await self.file.write(partial(_ensure, name=check_session_name(name), created_at=created_at))
 
     async def add_messages(self, name: str, messages: Sequence[StoreMessage]) -> None:
-        if len(messages) > MAX_BATCH:
-            raise StoreRejected(f"{len(messages)} messages in one batch", status=400, code="INVALID_ARGUMENT")
-        rows = [(_dump(list(message.marks)), _dump(message.to_json())) for message in messages]
+        check_batch(messages)
+        rows = [(dump(list(message.marks)), dump(message.to_json())) for message in messages]
         if not await self.file.write(partial(_append, name=check_session_name(name), rows=rows)):
             raise StoreRejected(f"session {name} not found", status=404, code="NOT_FOUND")
 
@@ -219,10 +216,6 @@ def _archive(db: sqlite3.Connection, name: str, number: int) -> Archive | None:
     rows = db.execute("SELECT body FROM message WHERE session = ? AND archive = ? ORDER BY seq", (found[0], number))
     messages = tuple(_load(body) for (body,) in rows)
     return Archive(number, found[1], frozenset(mark for one in messages for mark in one.marks), messages)
-
-
-def _dump(value: object) -> str:
-    return _SURROGATE.sub("\ufffd", json.dumps(value, ensure_ascii=False))
 
 
 def _load(body: str) -> StoreMessage:
