@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -171,7 +172,7 @@ def _read(path: Path, start: int, length: int) -> bytes:
 
 
 def _header(head: bytes) -> Json | None:
-    for line in head.split(b"\n"):
+    for line in BytesIO(head):
         value = parse_line(line)
         if value is not None:
             return value if value.get("type") == "session" else None
@@ -179,7 +180,7 @@ def _header(head: bytes) -> Json | None:
 
 
 def _first_user_text(head: bytes) -> str:
-    for line in head.split(b"\n"):
+    for line in BytesIO(head):
         if _USER.search(line) is None:
             continue
         message = as_dict((parse_line(line) or {}).get("message"))
@@ -193,6 +194,8 @@ def _first_user_text(head: bytes) -> str:
 
 def _last_name(part: bytes) -> str | None:
     """Return the newest name in a part of a file, which takeover states repeat; None if it tells nothing."""
+    if _NAMES.search(part) is None:
+        return None
     for line in reversed(part.split(b"\n")):
         if _NAMES.search(line) is None:
             continue
