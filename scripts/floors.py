@@ -16,15 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT_MODULES = {
-    **dict.fromkeys(
-        ("__init__", "messages", "events", "errors", "tokens", "decode", "redact", "safetext", "debuglog", "net"),
-        0,
-    ),
-    "command": 1,
-    "cli": 5,
-    "__main__": 5,
-}
+LOWEST = "__init__ messages events errors tokens decode redact safetext debuglog net http_thread private"
+ROOT_MODULES = {**dict.fromkeys(LOWEST.split(), 0), "command": 1, "cli": 5, "__main__": 5}
 PACKAGES = {
     **dict.fromkeys(("config", "session", "llm", "tools", "viking"), 1),
     "agent": 2,
