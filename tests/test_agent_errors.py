@@ -73,6 +73,12 @@ def test_calls_of_an_answer_that_was_cut_by_length_fail_unexecuted() -> None:
     assert [line.partition(":")[2][:22] for line in lab.sent()[2:]] == ["This call did not run:"] * 2
 
 
+def test_a_model_that_only_makes_calls_too_long_for_it_is_not_asked_for_ever() -> None:
+    lab = Lab([Step(calls=(call(),), reason="length")] * 9, tools=[says("out")])
+    answer = lab.run("go")
+    assert answer is not None and answer.stop_reason == "length" and len(lab.provider.requests) == 3
+
+
 def test_a_text_that_was_cut_by_length_is_shown_as_such() -> None:
     answer = Lab([Step("to be continued", reason="length")]).run("go")
     assert answer is not None and (answer.stop_reason, answer.text) == ("length", "to be continued")

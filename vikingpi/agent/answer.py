@@ -65,8 +65,8 @@ def overflowed(answer: AssistantMessage, error: ProviderError | None, model: Mod
     return answer.stop_reason == "length" and 0 < model.context_window <= answer.usage.total
 
 
-def too_big(model: Model, request: Request) -> str:
-    """Say which parts of a request that does not fit are the large ones."""
+def too_big(model: Model, request: Request, why: str) -> str:
+    """Say which parts of a request that does not fit are the large ones; `why` nothing helps."""
     parts = [
         ("the system prompt and the tools", overhead(request.system, request.tools)),
         ("the summary of earlier turns", _sum(request.messages, _is_summary)),
@@ -76,8 +76,8 @@ def too_big(model: Model, request: Request) -> str:
     ]
     named = ", ".join(f"{name} about {tokens}" for name, tokens in parts if tokens)
     return (
-        f"The request does not fit the context window of {model.id} ({model.context_window} tokens),"
-        f" and compacting did not make it small enough. In tokens: {named}."
+        f"The request does not fit the context window of {model.id} ({model.context_window} tokens)"
+        f" {why}. In tokens: {named}."
     )
 
 

@@ -28,7 +28,7 @@ def attach_files(paths: Iterable[str], cwd: Path) -> Attached:
     blocks: list[str] = []
     pictures: list[ImagePart] = []
     for name in paths:
-        path = Path(os.path.normpath(cwd / Path(name).expanduser()))
+        path = Path(os.path.normpath(cwd / os.path.expanduser(name)))  # noqa: PTH111 - Path's raises for ~nobody
         data = _read(path)
         shown = whole(str(path)).replace('"', "&quot;")
         kind = images.kind_of(data)

@@ -52,8 +52,7 @@ class Compactor:
         tokens = self._meter.measure(request, deps.session.branch())
         if tokens <= max(limit, self._next_try):
             return False
-        branch = deps.session.branch()
-        if plan_cut(branch, project(deps), self._keep(deps, "threshold", tokens)) is None:
+        if _plan(deps, "threshold") is None:
             return False
         problem = await self.compact(deps, "threshold", system_append)
         left = self._measure(deps, system_append)
@@ -63,8 +62,7 @@ class Compactor:
     async def compact(self, deps: AgentDeps, reason: Reason, system_append: str, instructions: str = "") -> str:
         """Compact now; return an empty text, or why the history stays as it is."""
         tokens = self._measure(deps, system_append)
-        keep = self._keep(deps, reason, tokens)
-        plan = plan_cut(deps.session.branch(), project(deps), keep)
+        plan = _plan(deps, reason)
         if plan is None:
             return NOTHING
         deps.emit(CompactionStart(reason))
@@ -74,7 +72,7 @@ class Compactor:
             result = await deps.hooks.session_before_compact(prep)
             from_hook = result is not None and deps.session.get(result.first_kept_entry_id) is not None
             if result is None or not from_hook:
-                problem = await self._by_default(deps, prep, keep)
+                problem = await self._by_default(deps, prep)
             else:
                 problem = await self._store(deps, _fields(result, from_hook=True))
         finally:
@@ -82,9 +80,9 @@ class Compactor:
             deps.emit(CompactionEnd(reason, tokens, after, from_hook, problem))
         return problem
 
-    async def _by_default(self, deps: AgentDeps, prep: CompactionPrep, keep: int) -> str:
+    async def _by_default(self, deps: AgentDeps, prep: CompactionPrep) -> str:
         # A hook that gave up may have moved the boundary while it tried.
-        plan = plan_cut(deps.session.branch(), project(deps), keep)
+        plan = _plan(deps, prep.reason)
         if plan is None:
             return ""
         try:
@@ -105,13 +103,14 @@ class Compactor:
     def _measure(self, deps: AgentDeps, system_append: str) -> int:
         return self._meter.measure(build_request(deps, system_append), deps.session.branch())
 
-    def _keep(self, deps: AgentDeps, reason: Reason, tokens: int) -> int:
-        """How many of the newest tokens stay: never so many that the result is over the threshold again."""
-        settings, window = deps.settings.compaction, deps.model.context_window
-        keep = settings.keep_recent_tokens
-        if window > 0:
-            keep = min(keep, token_limit(window, settings) // 2)
-        return min(keep, tokens // 4) if reason == "overflow" else keep
+
+def _plan(deps: AgentDeps, reason: Reason) -> Plan | None:
+    """Plan the cut so that the result is not over the threshold again, and smaller in any case after an overflow."""
+    settings, window = deps.settings.compaction, deps.model.context_window
+    keep = settings.keep_recent_tokens
+    if window > 0:
+        keep = min(keep, token_limit(window, settings) // 2)
+    return plan_cut(deps.session.branch(), project(deps), keep, halve=reason == "overflow")
 
 
 async def _summarise(deps: AgentDeps, plan: Plan, instructions: str) -> _Summary:

@@ -105,15 +105,13 @@ def message_tokens(message: Message) -> int:
 def _edited_since(entry_id: str, branch: Sequence[Entry]) -> bool:
     """Whether a compaction, or an edit of something older, came after the entry."""
     newer: set[str] = set()
+    edited: list[str] = []
     for entry in reversed(branch):
         if entry.id == entry_id:
-            return any(target not in newer for target in _targets(branch, newer))
+            return not newer.issuperset(edited)
         if entry.type == "compaction":
             return True
+        if entry.type == "context_edit":
+            edited.append(as_str(entry.raw.get("targetId")))
         newer.add(entry.id)
     return True
-
-
-def _targets(branch: Sequence[Entry], among: set[str]) -> list[str]:
-    edits = (entry for entry in branch if entry.type == "context_edit" and entry.id in among)
-    return [as_str(entry.raw.get("targetId")) for entry in edits]

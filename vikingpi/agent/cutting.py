@@ -40,8 +40,10 @@ def token_limit(window: int, settings: Compaction) -> int:
     return max(window - settings.reserve_tokens, window // _LEAST_SHARE)
 
 
-def plan_cut(branch: Sequence[Entry], projected: Sequence[Message], keep: int) -> Plan | None:
+def plan_cut(branch: Sequence[Entry], projected: Sequence[Message], keep: int, *, halve: bool = False) -> Plan | None:
     """Plan a compaction that keeps about the newest `keep` tokens; None when nothing lies before the cut.
+
+    With `halve` it keeps no more than half of what there is, for when estimates have proved too low.
 
     `projected` says what the model sees: a summary in front of it is continued, the range begins after it. What
     is summarised are the messages as stored, without what hooks put into them.
@@ -54,6 +56,8 @@ def plan_cut(branch: Sequence[Entry], projected: Sequence[Message], keep: int) -
             items.clear()
         elif message.entry_id in stored and not _failed(message):
             items.append(stored[message.entry_id])
+    if halve:
+        keep = min(keep, sum(map(message_tokens, items)) // 2)
     cut = _find_cut(items, keep)
     if cut == 0:
         return None

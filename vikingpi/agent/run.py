@@ -17,6 +17,9 @@ from vikingpi.events import Notice, ToolEnd, ToolStart
 from vikingpi.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, UserMessage
 from vikingpi.session.tree import build_context
 
+# A model that cannot say what it wants within its output limit does not learn it from the third refusal.
+_CUT_ANSWERS = 3
+
 
 class Run:
     """`append` is what hooks add to the system prompt, `stopped` ends the run after its present turn."""
@@ -31,6 +34,7 @@ class Run:
         self._thinker = Thinker(self._transcript, meter, compactor)
         self._prompt: UserMessage | None = None
         self._final: AssistantMessage | None = None
+        self._cut_answers = 0
 
     async def go(self, prompt: UserMessage) -> AssistantMessage:
         """Work until nothing is left to do and return the last answer."""
@@ -108,8 +112,9 @@ class Run:
     async def _settle(self, answer: AssistantMessage) -> bool:
         """End the turn; return whether another one follows."""
         results = self._transcript.end_turn(answer)
-        ended = self.stopped or answer.stop_reason in ("error", "aborted")
-        goes_on = not ended and bool(results or self._inbox)
+        self._cut_answers = self._cut_answers + 1 if answer.stop_reason == "length" else 0
+        ended = answer.stop_reason in ("error", "aborted") or self._cut_answers == _CUT_ANSWERS
+        goes_on = not (ended or self.stopped) and bool(results or self._inbox)
         self._final = None if goes_on else answer
         self.deps.session.sync()
         await self.deps.hooks.turn_end(TurnEnd(answer, results, last=not goes_on))

@@ -12,7 +12,7 @@ from vikingpi.agent.answer import (
     overflowed,
     too_big,
 )
-from vikingpi.agent.compaction import Compactor
+from vikingpi.agent.compaction import NOTHING, Compactor
 from vikingpi.agent.context import Meter, build_request
 from vikingpi.agent.deps import AgentDeps
 from vikingpi.agent.transcript import Transcript
@@ -71,7 +71,7 @@ class Thinker:
         except ProviderError as error:
             self.error = error
             lost = self._recovered and isinstance(error, ContextTooLong)
-            text = too_big(deps.model, request) if lost else str(error)
+            text = too_big(deps.model, request, "even after a compaction") if lost else str(error)
             answer = builder.partial("error", text)
         except asyncio.CancelledError:
             self._transcript.keep(builder.partial("aborted", ABORTED))
@@ -95,17 +95,18 @@ class Thinker:
             self._transcript.leave_out(answer)
             self._transcript.end_turn(answer)
         problem = await self._compactor.compact(deps, "overflow", system_append)
-        request = build_request(deps, system_append)
         if self.error is None:
             if problem:
                 return answer, None
             self._transcript.leave_out(answer)
             self._transcript.end_turn(answer)
         self._transcript.begin_turn()
+        request = build_request(deps, system_append)
         if problem:
-            text = f"{too_big(deps.model, request)} {problem}"
+            why = "and nothing can be compacted" if problem == NOTHING else f"and compacting failed: {problem}"
+            text = too_big(deps.model, request, why)
             return self._transcript.say(error_answer(deps, text)), None
-        return answer, build_request(deps, system_append)
+        return answer, request
 
     async def _wait(self, deps: AgentDeps, failed: AssistantMessage, retry: int, delay: float) -> None:
         """Take the failed answer out of the context and wait before the next attempt."""
