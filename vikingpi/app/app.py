@@ -14,6 +14,7 @@ from vikingpi.events import Event, StoreState
 from vikingpi.llm.base import Model
 from vikingpi.messages import AssistantMessage, ImagePart, TextPart, UserMessage
 from vikingpi.session.file import SessionLog
+from vikingpi.session.tree import name_of, totals_of
 
 
 class TakeoverControl(Protocol):
@@ -54,6 +55,7 @@ class Parts(NamedTuple):
     model: Model
     thinking_level: str
     notices: tuple[str, ...]
+    reason: StartReason = "startup"
 
 
 class Status(NamedTuple):
@@ -78,12 +80,13 @@ OpenParts = Callable[[StartReason, Callable[[Event], None]], Awaitable[Parts]]
 class App:
     """Owns the open session; prompts run one at a time."""
 
-    def __init__(self, settings: Settings, open_parts: OpenParts) -> None:
+    def __init__(self, settings: Settings, open_parts: OpenParts, close_shared: Callable[[], Awaitable[None]]) -> None:
         self.settings = settings
         self.quit_requested = False
         self.parts: Parts
         self.commands: tuple[Command, ...] = ()
         self._open_parts = open_parts
+        self._close_shared = close_shared
         self._listeners: list[Callable[[Event], None]] = []
         self._busy = asyncio.Lock()
 
@@ -95,10 +98,10 @@ class App:
         for listener in self._listeners:
             listener(event)
 
-    async def start(self, reason: StartReason) -> None:
-        """Open the session; call once, after the first `subscribe`."""
-        self.parts = await self._open_parts(reason, self.emit)
-        await self.parts.hooks.session_start(reason)
+    async def start(self) -> None:
+        """Open the session; call once, after the first `subscribe`. Raise ConfigError or SessionError."""
+        self.parts = await self._open_parts("startup", self.emit)
+        await self.parts.hooks.session_start(self.parts.reason)
 
     async def submit(self, text: str, images: Sequence[ImagePart] = ()) -> AssistantMessage | None:
         """Run one prompt to its end and return the last answer, None where there is none."""
@@ -127,12 +130,36 @@ class App:
             await self.parts.agent.compact(instructions)
 
     def status(self) -> Status:
-        raise NotImplementedError
+        """The figures of the status bar."""
+        parts = self.parts
+        session, agent = parts.session, parts.agent
+        usage = totals_of(session.entries)
+        model = agent.deps.model
+        store = parts.takeover.state() if parts.takeover is not None else StoreState("off", None)
+        return Status(
+            session.cwd,
+            name_of(session.entries),
+            f"{model.provider}/{model.id}",
+            agent.deps.thinking_level,
+            usage.input,
+            usage.output,
+            usage.cache_read,
+            usage.cost.total,
+            agent.context_tokens(),
+            model.context_window,
+            store,
+        )
 
     async def close(self, reason: str) -> None:
-        """Bring what is captured to safety and close the session."""
-        await self._close_parts(reason)
+        """Bring what is captured to safety and close everything."""
+        try:
+            if hasattr(self, "parts"):
+                await self._close_parts(reason)
+        finally:
+            await self._close_shared()
 
     async def _close_parts(self, reason: str) -> None:
-        await self.parts.hooks.session_shutdown(reason)
-        self.parts.session.close()
+        try:
+            await self.parts.hooks.session_shutdown(reason)
+        finally:
+            self.parts.session.close()

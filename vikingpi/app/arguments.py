@@ -1,0 +1,80 @@
+"""The command line: RunOptions from argv, and which words make a subcommand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, get_type_hints
+
+from vikingpi.app.options import Flag, RunOptions, Words
+from vikingpi.errors import ConfigError
+
+EPILOG = (
+    "Subcommands: vpi demo [--keep DIR] shows a takeover without any model or network; vpi sessions lists sessions. "
+    "Without -p, and on a terminal, vpi is a chat."
+)
+_SUBCOMMANDS: dict[str, tuple[str, ...]] = {"demo": ("--keep", "--help"), "sessions": ("--all", "--help")}
+
+
+def subcommand(argv: Sequence[str]) -> str:
+    """Give the subcommand that argv means, empty when its first word is a message.
+
+    A name is a subcommand only if nothing or one of its own flags follows.
+    """
+    if not argv or argv[0] not in _SUBCOMMANDS:
+        return ""
+    own = len(argv) == 1 or argv[1].partition("=")[0] in _SUBCOMMANDS[argv[0]]
+    return argv[0] if own else ""
+
+
+def parse(argv: Sequence[str]) -> RunOptions | None:
+    """Read flags and words; None when help was printed. ConfigError for what is wrong with them."""
+    import typer
+
+    taken: list[RunOptions] = []
+
+    def vpi(**values: Any) -> None:
+        words: Words = tuple(values.pop("words") or ())
+        taken.append(RunOptions(words=words, **values))
+
+    _declare(vpi)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    settings = {"help_option_names": ["--help", "-h"]}
+    app.command(epilog=EPILOG, help="A terminal coding agent with a memory.", context_settings=settings)(vpi)
+    try:
+        app(args=list(argv), prog_name="vpi", standalone_mode=False)
+    except typer.BadParameter as error:
+        raise _wrong(error.format_message()) from error
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        raise _wrong(str(error)) from error
+    return taken[0] if taken else None
+
+
+def _declare(command: Any) -> None:
+    """Give the command one parameter a field of RunOptions, as typer reads them from a signature."""
+    import inspect
+    from typing import Annotated, Optional
+
+    import typer
+
+    parameters: list[inspect.Parameter] = []
+    for field, hint in get_type_hints(RunOptions, include_extras=True).items():
+        kind, flag = hint.__origin__, hint.__metadata__[0]
+        assert isinstance(flag, Flag)
+        default = RunOptions._field_defaults[field]
+        shown = {"help": flag.help, "show_default": False, "metavar": flag.metavar or None}
+        if not flag.names:
+            shown["metavar"] = "[@FILE...] [MESSAGE...]"
+            annotation: Any = Annotated[Optional[list[str]], typer.Argument(**shown)]  # noqa: UP045 - read by typer
+            default = None
+        else:
+            annotation = Annotated[kind, typer.Option(*flag.names, **shown)]
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter(field, keyword, default=default, annotation=annotation))
+    command.__signature__ = inspect.Signature(parameters)
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+
+
+def _wrong(text: str) -> ConfigError:
+    return ConfigError(text.strip().rstrip("."), hint="vpi --help lists what can be given; -- ends the options")

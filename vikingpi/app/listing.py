@@ -1,0 +1,54 @@
+"""Lists for the terminal: models and sessions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TextIO
+
+from vikingpi.app.sessions import session_folder
+from vikingpi.config.load import load
+from vikingpi.config.paths import locate
+from vikingpi.config.trust import is_trusted
+from vikingpi.errors import ConfigError
+from vikingpi.llm.registry import Catalog, list_models
+from vikingpi.safetext import one_line
+from vikingpi.session.catalog import SessionInfo, list_sessions
+
+
+def models_text(catalog: Catalog) -> str:
+    """List what --model can name, one a line."""
+    return list_models(catalog)
+
+
+def run_sessions(rest: Sequence[str], out: TextIO) -> int:
+    """List the sessions of this folder, with --all those of every folder."""
+    if "--help" in rest:
+        out.write("vpi sessions [--all]: list the sessions of this folder, or of every folder\n")
+        return 0
+    unknown = [word for word in rest if word != "--all"]
+    if unknown:
+        raise ConfigError(f"unknown option {unknown[0]}", hint="vpi sessions [--all]")
+    paths, cwd = locate(os.environ), Path.cwd()
+    settings = load(paths, cwd, os.environ, trusted=is_trusted(paths, cwd, None)).settings
+    folder = session_folder(settings.session_dir, paths, cwd)
+    if "--all" not in rest:
+        found = list_sessions(folder.path, folder.made_in)
+    elif folder.flat:
+        found = list_sessions(folder.path, None)
+    else:
+        below = sorted(path for path in paths.sessions.iterdir() if path.is_dir()) if paths.sessions.is_dir() else []
+        found = tuple(info for path in below for info in list_sessions(path, None))
+    for info in sorted(found, key=lambda info: info.mtime, reverse=True):
+        out.write(_line(info, show_folder="--all" in rest))
+    if not found:
+        out.write("no sessions here\n")
+    return 0
+
+
+def _line(info: SessionInfo, *, show_folder: bool) -> str:
+    when = datetime.fromtimestamp(info.mtime).strftime("%Y-%m-%d %H:%M")
+    folder = f"  {one_line(info.cwd, 60)}" if show_folder else ""
+    return f"{info.id}  {when}{folder}  {one_line(info.name or info.first_text or '(no message)', 80)}\n"

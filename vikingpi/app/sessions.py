@@ -1,0 +1,93 @@
+"""Which session a run works on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from vikingpi.agent.hooks import StartReason
+from vikingpi.app.options import RunOptions
+from vikingpi.config.paths import Paths
+from vikingpi.errors import SessionError, SessionLocked
+from vikingpi.session.catalog import default_directory, find, newest
+from vikingpi.session.file import SessionLog, create_session, fork_session, memory_session, open_session
+
+
+class Folder(NamedTuple):
+    """Where session files are. A folder of the user's choice is flat: its sessions are told apart by their cwd."""
+
+    path: Path
+    flat: bool
+    paths: Paths
+    cwd: Path
+
+    @property
+    def made_in(self) -> str | None:
+        """The cwd to filter by, None where the folder itself does."""
+        return str(self.cwd) if self.flat else None
+
+
+class Opened(NamedTuple):
+    session: SessionLog
+    reason: StartReason
+    notices: tuple[str, ...] = ()
+
+
+def session_folder(chosen: str, paths: Paths, cwd: Path) -> Folder:
+    """Give the folder of session files: the chosen one or the default one of `cwd`."""
+    if chosen:
+        return Folder(Path(chosen).expanduser().absolute(), True, paths, cwd)
+    return Folder(default_directory(paths.sessions, str(cwd)), False, paths, cwd)
+
+
+def open_chosen(options: RunOptions, folder: Folder) -> Opened:
+    """Open what the flags ask for; SessionError when it cannot be found, used or locked."""
+    if options.no_session:
+        return Opened(memory_session(str(folder.cwd)), "startup")
+    if options.session:
+        return _by_name(options.session, folder)
+    if options.fork:
+        source = find(options.fork, folder.path, root=folder.paths.sessions)
+        forked = fork_session(source, folder.path, str(folder.cwd), folder.paths.locks)
+        return Opened(forked, "fork", forked.notices)
+    if options.session_id:
+        return _by_id(options.session_id, folder)
+    if options.continue_session:
+        return _newest(folder)
+    return new_session(folder)
+
+
+def new_session(folder: Folder) -> Opened:
+    """Begin an empty session; its file appears with the first message."""
+    return Opened(create_session(folder.path, str(folder.cwd), folder.paths.locks), "startup")
+
+
+def _by_name(name: str, folder: Folder) -> Opened:
+    session = open_session(find(name, folder.path, root=folder.paths.sessions), folder.paths.locks)
+    notices = session.notices
+    if not Path(session.cwd).is_dir():
+        notices += (f"the session's folder {session.cwd} is gone; working in {folder.cwd}",)
+    return Opened(session, "resume", notices)
+
+
+def _by_id(session_id: str, folder: Folder) -> Opened:
+    try:
+        path = find(session_id, folder.path)
+    except SessionError:
+        path = None
+    if path is not None and path.stem.endswith(f"_{session_id}"):
+        session = open_session(path, folder.paths.locks)
+        return Opened(session, "resume", session.notices)
+    return Opened(create_session(folder.path, str(folder.cwd), folder.paths.locks, session_id=session_id), "startup")
+
+
+def _newest(folder: Folder) -> Opened:
+    path = newest(folder.path, folder.made_in)
+    if path is None:
+        return new_session(folder)
+    try:
+        session = open_session(path, folder.paths.locks)
+    except SessionLocked as locked:
+        forked = fork_session(path, folder.path, str(folder.cwd), folder.paths.locks)
+        return Opened(forked, "fork", (f"{locked}; going on in a copy, session {forked.id}", *forked.notices))
+    return Opened(session, "resume", session.notices)

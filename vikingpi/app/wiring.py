@@ -1,0 +1,257 @@
+"""Puts the program together: everything but user interface objects is made here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from vikingpi.agent.deps import AgentDeps
+from vikingpi.agent.hooks import AgentHooks, HookChain, StartReason
+from vikingpi.agent.loop import Agent
+from vikingpi.agent.prompt import find_context_files, system_prompt
+from vikingpi.app.app import App, Parts, TakeoverControl
+from vikingpi.app.context import SessionContext
+from vikingpi.app.models import ModelChoice, choose_model
+from vikingpi.app.options import RunOptions
+from vikingpi.app.sessions import Folder, Opened, new_session, open_chosen, session_folder
+from vikingpi.app.stores import OpenStore, StoreChoice, build_takeover, choose_store, open_store
+from vikingpi.commands.misc import all_commands
+from vikingpi.config.load import bypassed, load
+from vikingpi.config.model import Settings
+from vikingpi.config.paths import Paths, locate
+from vikingpi.config.trust import is_trusted
+from vikingpi.debuglog import Log, open_log
+from vikingpi.decode import Json
+from vikingpi.errors import ConfigError, StoreError
+from vikingpi.events import Event
+from vikingpi.llm.base import Model, ProviderFor
+from vikingpi.llm.registry import Catalog, find_provider, load_catalog
+from vikingpi.messages import ToolSpec
+from vikingpi.net import HttpTransport, Transport
+from vikingpi.redact import Redactor
+from vikingpi.session.file import SessionLog
+from vikingpi.session.tree import model_of, name_of, thinking_of, totals_of
+from vikingpi.takeover.mirror import SessionRef
+from vikingpi.tools.base import Tool, ToolContext
+from vikingpi.tools.builtin import builtin_tools
+
+Mode = Literal["repl", "print"]
+Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+
+
+class Prepared(NamedTuple):
+    """Everything that is read before a session is opened."""
+
+    options: RunOptions
+    env: Mapping[str, str]
+    cwd: Path
+    paths: Paths
+    settings: Settings
+    folder: Folder
+    store: StoreChoice
+    catalog: Catalog
+    notices: tuple[str, ...]
+
+
+class Seams(NamedTuple):
+    """What a test or the demo may replace."""
+
+    transport: Transport
+    provider_for: ProviderFor
+    model: Model | None = None
+
+
+def prepare(options: RunOptions, env: Mapping[str, str], cwd: Path) -> Prepared:
+    """Read configuration and model catalogue; ConfigError when something in them is wrong."""
+    paths = locate(env)
+    trusted = is_trusted(paths, cwd, options.trust)
+    loaded = load(paths, cwd, env, trusted=trusted)
+    settings = loaded.settings
+    choice = choose_store(options.store, settings, loaded.endpoint, bypassed=bypassed(cwd, settings))
+    if options.store == "openviking" and choice.endpoint is None:
+        raise ConfigError(
+            "no OpenViking server is configured", hint="set OPENVIKING_URL, or openviking.url in config.json"
+        )
+    notices = loaded.problems
+    if choice.why:
+        notices += (f"the context store is off: {choice.why}",)
+    folder = session_folder(options.session_dir or settings.session_dir, paths, cwd)
+    catalog = load_catalog(paths.models_file, paths.auth_file, env)
+    return Prepared(options, env, cwd, paths, settings, folder, choice, catalog, notices)
+
+
+def build_app(prepared: Prepared, mode: Mode, spawn: Spawn, seams: Seams | None = None) -> App:
+    """Make the application; nothing is opened before its start()."""
+    if seams is None:
+        transport = HttpTransport()
+        seams = Seams(transport, find_provider(transport))
+    builder = _Builder(prepared, mode, spawn, seams)
+    app = App(prepared.settings, builder.open_parts, builder.close)
+    app.commands = all_commands(app)
+    return app
+
+
+class _Builder:
+    """Opens one session after the other; the store and the ledger are opened once."""
+
+    def __init__(self, prepared: Prepared, mode: Mode, spawn: Spawn, seams: Seams) -> None:
+        self._prepared = prepared
+        self._mode: Mode = mode
+        self._spawn = spawn
+        self._seams = seams
+        self._store: OpenStore | None = None
+        self._redactor = Redactor(prepared.settings.redact.rules)
+        self._log: Log = open_log(prepared.env, lambda text: self._redactor.mask(text)[0])
+
+    async def open_parts(self, reason: StartReason, emit: Callable[[Event], None]) -> Parts:
+        """Open a session, the chosen one at start-up and an empty one later, and all that belongs to it."""
+        prepared, options = self._prepared, self._prepared.options
+        opened = new_session(prepared.folder) if reason == "new" else open_chosen(options, prepared.folder)
+        session = opened.session
+        try:
+            fixed = self._seams.model
+            model = ModelChoice(fixed, "off") if fixed is not None else await self._choose(session)
+            notices = self._start_notices(reason, opened, model)
+            ctx = SessionContext(session, prepared.settings, emit)
+            takeover_notice, hooks, control = self._takeover(ctx, session)
+        except BaseException:
+            session.close()
+            raise
+        if options.name and reason != "new" and name_of(session.entries) != options.name:
+            session.append("session_info", {"name": options.name})
+        chain = HookChain(hooks, ctx)
+        agent = Agent(self._agent_deps(session, model, chain, emit))
+        return Parts(
+            session,
+            agent,
+            chain,
+            control,
+            model.model,
+            model.thinking_level,
+            (*notices, *takeover_notice),
+            opened.reason,
+        )
+
+    async def _choose(self, session: SessionLog) -> ModelChoice:
+        prepared, transport = self._prepared, self._seams.transport
+        return await choose_model(prepared.options, prepared.catalog, prepared.settings, session.branch(), transport)
+
+    async def close(self) -> None:
+        """Close what all sessions share."""
+        if self._store is not None:
+            await self._store.store.close()
+            self._store.ledger.database.close()
+        await self._seams.transport.close()
+
+    def _start_notices(self, reason: StartReason, opened: Opened, model: ModelChoice) -> tuple[str, ...]:
+        first = self._prepared.notices if reason != "new" else ()
+        return (*first, *opened.notices, *model.notices)
+
+    def _takeover(
+        self, ctx: SessionContext, session: SessionLog
+    ) -> tuple[tuple[str, ...], tuple[AgentHooks, ...], TakeoverControl | None]:
+        prepared = self._prepared
+        if prepared.store.kind == "off" or prepared.options.no_session:
+            return (), (), None
+        try:
+            if self._store is None:
+                self._store = open_store(
+                    prepared.store,
+                    prepared.settings,
+                    prepared.paths,
+                    self._seams.transport,
+                    self._log,
+                    self._redactor,
+                    self._mode,
+                )
+        except StoreError as error:
+            return (f"the context store is off: {error}",), (), None
+        ref = SessionRef(session.id, str(session.path or ""), session.fresh, lambda: _extras(session))
+        built = build_takeover(self._store, ctx, ref, prepared.cwd, prepared.env, self._spawn)
+        return (), (built.hooks,), built.control
+
+    def _agent_deps(
+        self, session: SessionLog, model: ModelChoice, chain: HookChain, emit: Callable[[Event], None]
+    ) -> AgentDeps:
+        prepared = self._prepared
+        cwd = Path(session.cwd) if Path(session.cwd).is_dir() and prepared.options.session else prepared.cwd
+        tools = chosen_tools(prepared.options)
+        prompt = _system(prepared, cwd, [tool.spec for tool in tools])
+        temp = prepared.paths.state / "tmp" / session.id
+        env = {**prepared.env, "VPI_SESSION_ID": session.id, "VPI_SESSION_FILE": str(session.path or "")}
+
+        def tool_context(update: Callable[[str], None]) -> ToolContext:
+            return ToolContext(cwd, env, update, prepared.settings.tools.bash_timeout, temp)
+
+        return AgentDeps(
+            session,
+            model.model,
+            model.thinking_level,
+            self._seams.provider_for,
+            tools,
+            chain,
+            emit,
+            prepared.settings,
+            lambda: prompt,
+            tool_context,
+        )
+
+
+def chosen_tools(options: RunOptions) -> tuple[Tool, ...]:
+    """Give the tools of a run; ConfigError for a name that no tool has."""
+    if options.no_tools:
+        return ()
+    tools = builtin_tools()
+    if not options.tools:
+        return tools
+    names = [name.strip() for name in options.tools.split(",") if name.strip()]
+    known = {tool.spec.name: tool for tool in tools}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ConfigError(f"no tool is called {', '.join(unknown)}", hint=f"there are {', '.join(known)}")
+    return tuple(tool for tool in tools if tool.spec.name in names)
+
+
+def _system(prepared: Prepared, cwd: Path, specs: list[ToolSpec]) -> str:
+    options = prepared.options
+    context = () if options.no_context_files else find_context_files(prepared.paths.config, cwd)
+    return system_prompt(
+        str(cwd),
+        specs,
+        replacement=_text_or_file(options.system_prompt),
+        append=_text_or_file(options.append_system_prompt),
+        context=context,
+    )
+
+
+def _text_or_file(value: str) -> str:
+    """A value that names an existing file stands for its text."""
+    if not value or "\n" in value or len(value) > 1024 or not os.path.isfile(value):  # noqa: PTH113 - any text may come
+        return value
+    try:
+        return Path(value).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise ConfigError(f"cannot read {value}: {error.strerror or error}") from error
+
+
+def _extras(session: SessionLog) -> Json:
+    """What a takeover state keeps of everything before it."""
+    entries, branch = session.entries, session.branch()
+    model, usage = model_of(branch), totals_of(entries)
+    extras: Json = {
+        "name": name_of(entries),
+        "thinkingLevel": thinking_of(branch) or "off",
+        "totals": {
+            "input": usage.input,
+            "output": usage.output,
+            "cacheRead": usage.cache_read,
+            "cacheWrite": usage.cache_write,
+            "cost": usage.cost.total,
+        },
+    }
+    if model is not None:
+        extras["model"] = {"provider": model[0], "id": model[1]}
+    return extras

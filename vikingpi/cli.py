@@ -1,0 +1,64 @@
+"""The command `vpi`.
+
+A lone `--version` is answered with what is imported here. Everything else is imported where it is needed: the time
+to the first prompt is made of imports.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from vikingpi import __version__
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(argv: list[str]) -> int:
+    """Run with these arguments and return the exit code."""
+    if argv in (["--version"], ["-v"]):
+        print(f"vpi {__version__}")  # noqa: T201 - the answer itself
+        return 0
+    from vikingpi.app.arguments import parse, subcommand
+    from vikingpi.errors import VpiError
+
+    try:
+        name = subcommand(argv)
+        if name:
+            return _subcommand(name, argv[1:])
+        options = parse(argv)
+        if options is None:
+            return 0
+        if options.version:
+            print(f"vpi {__version__}")  # noqa: T201 - the answer itself
+            return 0
+        from vikingpi.ui.run import run_options
+
+        return run_options(options)
+    except VpiError as error:
+        return _fail(error)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _subcommand(name: str, rest: list[str]) -> int:
+    if name == "sessions":
+        from vikingpi.app.listing import run_sessions
+
+        return run_sessions(rest, sys.stdout)
+    from vikingpi.ui.demo_view import run_demo
+
+    return run_demo(rest, sys.stdout)
+
+
+def _fail(error: Exception) -> int:
+    from vikingpi.errors import ConfigError, SessionError
+    from vikingpi.safetext import plain
+
+    sys.stderr.write(f"error: {plain(str(error))}\n")
+    hint = getattr(error, "hint", "")
+    if hint:
+        sys.stderr.write(f"hint: {plain(hint)}\n")
+    return 2 if isinstance(error, (ConfigError, SessionError)) else 1

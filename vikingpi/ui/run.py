@@ -1,0 +1,112 @@
+"""From RunOptions to a user interface and an exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from vikingpi.agent.attach import attach_files
+from vikingpi.app.app import App
+from vikingpi.app.listing import models_text
+from vikingpi.app.options import RunOptions
+from vikingpi.app.standard_input import Piped, read_piped
+from vikingpi.app.wiring import Mode, Prepared, build_app, prepare
+from vikingpi.errors import ConfigError, VpiError
+from vikingpi.messages import ImagePart
+from vikingpi.session.catalog import default_directory
+from vikingpi.ui.json_mode import run_json
+from vikingpi.ui.plain import run_print, write
+
+Prompt = tuple[str, tuple[ImagePart, ...]]
+SIGNALS = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+def run_options(options: RunOptions) -> int:
+    """Run the program and return the exit code; ConfigError and SessionError before anything ran."""
+    env, cwd = dict(os.environ), _working_directory()
+    prepared = prepare(options, env, cwd)
+    if options.list_models:
+        write(sys.stdout, models_text(prepared.catalog))
+        return 0
+    interactive = not options.print_answer and options.mode == "text" and _is_terminal(sys.stdin, sys.stdout)
+    if interactive:
+        prompts = _prompts(options, Piped(""), cwd)
+        return asyncio.run(_run(prepared, "repl", prompts))
+    piped = read_piped(0, has_prompt=bool(options.words))
+    if piped.notice:
+        write(sys.stderr, f"{piped.notice}\n")
+    prompts = _prompts(options, piped, cwd)
+    if not prompts:
+        raise ConfigError("there is nothing to do: no message and no standard input", hint='try: vpi -p "hello"')
+    return asyncio.run(_run(prepared, "print", prompts))
+
+
+async def _run(prepared: Prepared, mode: Mode, prompts: Sequence[Prompt]) -> int:
+    """Run one user interface. A signal cancels it, a second one ends the process; all is closed in any case."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    caught: list[signal.Signals] = []
+    failures: list[VpiError] = []
+    code = 1
+
+    def stop(number: signal.Signals) -> None:
+        caught.append(number)
+        loop.remove_signal_handler(number)
+        if task is not None:
+            task.cancel()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        async with asyncio.TaskGroup() as group:
+            app = build_app(prepared, mode, group.create_task)
+            reason = "signal"
+            try:
+                code = await _interface(app, prepared, mode, prompts)
+                reason = "quit"
+            except VpiError as error:
+                failures.append(error)
+            finally:
+                await app.close(reason)
+    except asyncio.CancelledError:
+        if not caught:
+            raise
+        return SIGNALS[caught[0]]
+    if failures:
+        raise failures[0]
+    return code
+
+
+async def _interface(app: App, prepared: Prepared, mode: Mode, prompts: Sequence[Prompt]) -> int:
+    if mode == "repl":
+        from vikingpi.ui.repl import run_repl
+
+        history = default_directory(prepared.paths.history, str(prepared.cwd)).with_suffix(".txt")
+        return await run_repl(app, history_file=history, initial=prompts[0][0] if prompts else "", start=app.start)
+    show = run_json if prepared.options.mode == "json" else run_print
+    return await show(app, prompts, sys.stdout, sys.stderr, app.start)
+
+
+def _prompts(options: RunOptions, piped: Piped, cwd: Path) -> list[Prompt]:
+    """Join piped text, files and the first message; further messages are prompts of their own."""
+    files = [word[1:] for word in options.words if word.startswith("@") and len(word) > 1]
+    messages = [word for word in options.words if not (word.startswith("@") and len(word) > 1)]
+    attached = attach_files(files, cwd)
+    pieces = [piped.text, attached.text.rstrip("\n"), messages[0] if messages else ""]
+    first = "\n\n".join(piece for piece in pieces if piece)
+    prompts: list[Prompt] = [(first, attached.images)] if first or attached.images else []
+    return [*prompts, *((message, ()) for message in messages[1:])]
+
+
+def _is_terminal(*streams: object) -> bool:
+    return all(getattr(stream, "isatty", lambda: False)() for stream in streams)
+
+
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise ConfigError("the current folder does not exist any more", hint="change to another folder") from error
