@@ -81,7 +81,7 @@ class _Reader:
         """Take what stands in the user role without being the user's words."""
         head, facts = condense(text, whole=200)
         self._files.append(f"noted: {one_line(head, 200)}")
-        for fact in (*facts, *valued(head)):
+        for fact in (*facts, *valued(text)):
             self._fact("Output", fact)
 
     def assistant(self, text: str, calls: Sequence[Json]) -> None:

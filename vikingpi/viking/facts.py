@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 LINE = 300
@@ -11,43 +12,42 @@ _MAX_STRONG = 60
 _MAX_WEAK = 12
 _SAME_SHAPE = 2
 
-_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
-_BULLET = re.compile(r"^\s*(?:[-*+•]\s+|#{1,6}\s+|>\s+)")
-_SPACE = re.compile(r"\s+")
-_DIGITS = re.compile(r"\d+")
+# Compiled at first use: most runs archive nothing.
+_compiled = cache(re.compile)
 
-# What makes a value: a digit, code, an identifier, a path, an address.
+_END = r"(?<=[.!?])\s+|(?<=[。！？；])|\n+"
+_BULLET = r"^\s*(?:[-*+•]\s+|#{1,6}\s+|>\s+)"
+_SPACE = r"\s+"
+
+# What makes a value: a digit, code, an identifier, a path.
 _VALUE = (
     r"(?:[\w.~/@:-]*\d[\w./:%-]*|`[^`\n]{1,80}`|\"[^\"\n]{1,80}\"|[A-Z][A-Za-z0-9]*[-_A-Z][\w-]*"
     r"|[a-z]+_\w+|[\w.~-]*/[\w./-]+)"
 )
 _COPULA = r"(?:is|are|was|were|equals|means|becomes|contains|called|named|uses?|set to|defaults to|listens on|runs on)"
 
-VALUED = re.compile(
+_VALUED = (
     rf"\b\w[\w.-]{{0,60}}\s+{_COPULA}\s+(?:(?:now|at|the|a|an|on|in|called|named|not|set to)\s+)*{_VALUE}"
     r"|\b[A-Za-z_][\w.-]{0,60}\s*(?::=|=|->|→)\s*[^\s=>]"
     r"|\b[a-z][a-z0-9-]{2,30} is [A-Z0-9]"
     r"|[\u4e00-\u9fff]\s*(?:是|为|叫|等于|改为|设为|：)\s*[^\s，。；、！？是不]"
 )
-STATED = re.compile(
-    VALUED.pattern + rf"|\b[\w'-]{{1,60}}\s+{_COPULA}\s+\w"
+_STATED = (
+    rf"(?i){_VALUED}|\b[\w'-]{{1,60}}\s+{_COPULA}\s+\w"
     r"|\b(?:use|prefer|always|never|must|remember|note that|decided|decision|agreed|chose|deadline|instead of)\b"
     r"|\b(?:don't|do not)\b"
-    r"|必须|不要|不能|记住|使用|采用|决定|总是|改用",
-    re.IGNORECASE,
+    r"|必须|不要|不能|记住|使用|采用|决定|总是|改用"
 )
-TOOL_FACT = re.compile(r"\b[a-z][a-z0-9-]{2,30} is [A-Z0-9][\w:/.-]{1,60}|[\u4e00-\u9fff]{2,6}是[^\s，。；、]{1,30}")
-_ADDRESS = re.compile(r"https?://\S{1,200}")
-_WEAK = re.compile(r"\d|[\w.-]{1,80}/[\w./-]|`[^`\n]+`|\b\w{1,80}_\w")
-_CORRECTION = re.compile(
-    r"\s*(?:no\b[,. ]|nope\b|wrong\b|stop\b|actually\b|instead\b|not that\b|that's (?:not|wrong)|undo\b|revert\b"
-    r"|不对|不是|错了|别|停)",
-    re.IGNORECASE,
+_ADDRESS = r"https?://\S{1,200}"
+_WEAK = r"\d|[\w.-]{1,80}/[\w./-]|`[^`\n]+`|\b\w{1,80}_\w"
+_TOOL_FACT = r"\b[a-z][a-z0-9-]{2,30} is [A-Z0-9][\w:/.-]{1,60}|[\u4e00-\u9fff]{2,6}是[^\s，。；、]{1,30}"
+_CORRECTION = (
+    r"(?i)\s*(?:no\b[,. ]|nope\b|wrong\b|stop\b|actually\b|instead\b|not that\b|that's (?:not|wrong)|undo\b"
+    r"|revert\b|不对|不是|错了|别|停)"
 )
-_OPEN_END = re.compile(
-    r"\b(?:todo|fixme|next step|still (?:need|to do|open|missing|fail)|remaining|not yet|unresolved|blocked)\b"
-    r"|待办|下一步|尚未|还没|未解决",
-    re.IGNORECASE,
+_OPEN_END = (
+    r"(?i)\b(?:todo|fixme|next step|still (?:need|to do|open|missing|fail)|remaining|not yet|unresolved|blocked)\b"
+    r"|待办|下一步|尚未|还没|未解决"
 )
 
 
@@ -60,7 +60,7 @@ class Condensed(NamedTuple):
 
 def one_line(text: str, limit: int = LINE) -> str:
     """Collapse white space and cut to `limit` characters, at a blank where one is near."""
-    flat = _SPACE.sub(" ", text).strip()
+    flat = _compiled(_SPACE).sub(" ", text).strip()
     if len(flat) <= limit:
         return flat
     cut = flat[: limit - 1]
@@ -70,7 +70,9 @@ def one_line(text: str, limit: int = LINE) -> str:
 
 def sentences(text: str) -> list[str]:
     """Split into sentences and lines, without bullets and blanks."""
-    found = (_SPACE.sub(" ", _BULLET.sub("", piece)).strip() for piece in _END.split(text))
+    found = (
+        _compiled(_SPACE).sub(" ", _compiled(_BULLET).sub("", piece)).strip() for piece in _compiled(_END).split(text)
+    )
     return [piece for piece in found if piece]
 
 
@@ -93,29 +95,29 @@ def condense(text: str, whole: int = 400) -> Condensed:
 def stated(text: str) -> bool:
     """Whether each sentence of a user's text states something and none asks."""
     pieces = sentences(text)
-    return bool(pieces) and all(STATED.search(one) and not one.endswith(("?", "？")) for one in pieces)
+    return bool(pieces) and all(_compiled(_STATED).search(one) and not one.endswith(("?", "？")) for one in pieces)
 
 
 def valued(text: str, limit: int = 12) -> tuple[str, ...]:
     """Return the sentences that give a value, each within a line."""
-    found = [clause for piece in sentences(text) for clause in _clauses(piece, VALUED)]
+    found = [clause for piece in sentences(text) for clause in _clauses(piece, _VALUED)]
     return tuple(dict.fromkeys(found))[:limit]
 
 
 def tool_facts(text: str, limit: int = 3) -> tuple[str, ...]:
     """Return plain statements ("name is Value") in the output of a tool."""
-    found = (one_line(match.group(0)) for match in TOOL_FACT.finditer(text))
+    found = (one_line(match.group(0)) for match in _compiled(_TOOL_FACT).finditer(text))
     return tuple(dict.fromkeys(found))[:limit]
 
 
 def is_correction(text: str) -> bool:
     """Whether a user's text begins by rejecting what was done."""
-    return _CORRECTION.match(text) is not None
+    return _compiled(_CORRECTION).match(text) is not None
 
 
 def open_ends(text: str, limit: int = 3) -> tuple[str, ...]:
     """Return the sentences that say something is still to be done."""
-    return tuple(one_line(one) for one in sentences(text) if _OPEN_END.search(one))[:limit]
+    return tuple(one_line(one) for one in sentences(text) if _compiled(_OPEN_END).search(one))[:limit]
 
 
 def _telling(pieces: list[str]) -> tuple[str, ...]:
@@ -124,25 +126,25 @@ def _telling(pieces: list[str]) -> tuple[str, ...]:
     shapes: dict[str, int] = {}
     strong = weak = 0
     for piece in pieces:
-        shape = _DIGITS.sub("#", piece)
+        shape = _compiled(r"\d+").sub("#", piece)
         shapes[shape] = shapes.get(shape, 0) + 1
-        pattern = next((one for one in (VALUED, _ADDRESS, STATED) if one.search(piece)), None)
+        pattern = next((one for one in (_VALUED, _ADDRESS, _STATED) if _compiled(one).search(piece)), None)
         if pattern is not None:
-            if strong < _MAX_STRONG and (shapes[shape] <= _SAME_SHAPE or pattern is not STATED):
+            if strong < _MAX_STRONG and (shapes[shape] <= _SAME_SHAPE or pattern is not _STATED):
                 chosen += _clauses(piece, pattern)
                 strong += 1
-        elif _WEAK.search(piece) and weak < _MAX_WEAK and shapes[shape] <= _SAME_SHAPE:
+        elif _compiled(_WEAK).search(piece) and weak < _MAX_WEAK and shapes[shape] <= _SAME_SHAPE:
             chosen += _clauses(piece, _WEAK)[:2]
             weak += 1
     return tuple(dict.fromkeys(chosen))
 
 
-def _clauses(sentence: str, pattern: re.Pattern[str]) -> list[str]:
+def _clauses(sentence: str, pattern: str) -> list[str]:
     """Return the sentence, or, of one that is too long for a line, the places around each match."""
     if len(sentence) <= LINE:
-        return [sentence] if pattern.search(sentence) else []
+        return [sentence] if _compiled(pattern).search(sentence) else []
     spans: list[tuple[int, int]] = []
-    for match in pattern.finditer(sentence):
+    for match in _compiled(pattern).finditer(sentence):
         start, end = max(0, match.start() - _WINDOW), min(len(sentence), match.end() + _WINDOW)
         if spans and start <= spans[-1][1] and end - spans[-1][0] <= LINE:
             spans[-1] = (spans[-1][0], end)

@@ -28,16 +28,17 @@ def check_session_name(name: str) -> str:
 def check_uri(uri: str) -> str:
     """Return a viking:// URI without a slash at its end; raise StoreRejected for any other text.
 
-    Empty, "." and ".." segments are refused, also percent-encoded ones.
+    Empty, "." and ".." segments and a "~" that is not the first are refused, also percent-encoded ones.
     """
     text = uri.strip()
     if not text.startswith(SCHEME) or _UNSAFE.search(text):
         raise _bad_uri(uri, "an address starts with viking:// and has no control characters")
     path = text[len(SCHEME) :].rstrip("/")
-    for segment in path.split("/") if path else ():
-        plain = unquote(segment)
-        if plain.strip() in ("", ".", "..") or "/" in plain or _UNSAFE.search(plain):
-            raise _bad_uri(uri, 'a path has no empty, "." or ".." segments')
+    for index, part in enumerate(path.split("/") if path else ()):
+        plain = unquote(part)
+        barred = ("", ".", "..", "~") if index else ("", ".", "..")
+        if plain.strip() in barred or "/" in plain or _UNSAFE.search(plain):
+            raise _bad_uri(uri, 'a path has no empty, "." or ".." segments, and "~" is only its first')
     return SCHEME + path
 
 
