@@ -64,32 +64,13 @@ results = st.builds(
 )
 users = st.builds(UserMessage, content=content, timestamp=counts, entry_id=st.none(), kind=st.just("user"))
 anything = values | st.lists(values, max_size=3)
-message_keys = st.sampled_from(
-    [
-        "role",
-        "content",
-        "timestamp",
-        "usage",
-        "stopReason",
-        "api",
-        "provider",
-        "model",
-        "toolCallId",
-        "toolName",
-        "isError",
-        "details",
-        "durationMs",
-        "thinkingLevel",
-        "errorMessage",
-        "responseId",
-        "rawStopReason",
-    ]
-)
+usual_keys = ("role", "content", "timestamp", "usage", "stopReason", "api", "provider", "model", "toolCallId")
+other_keys = ("toolName", "isError", "details", "durationMs", "thinkingLevel", "errorMessage", "responseId")
+message_keys = st.sampled_from((*usual_keys, *other_keys, "rawStopReason"))
+part_keys = ("text", "data", "mimeType", "thinking", "thinkingSignature", "redacted", "id", "name", "arguments")
 parts = st.fixed_dictionaries(
     {"type": st.sampled_from(["text", "image", "thinking", "toolCall", "new"])},
-    optional=dict.fromkeys(
-        ("text", "data", "mimeType", "thinking", "thinkingSignature", "redacted", "id", "name", "arguments"), anything
-    ),
+    optional=dict.fromkeys(part_keys, anything),
 )
 strange_messages = st.dictionaries(message_keys, anything | st.lists(parts), max_size=8).flatmap(
     lambda fields: st.sampled_from(["user", "assistant", "toolResult", "other"]).map(

@@ -135,14 +135,14 @@ def _server_layer(values: Json, source: str) -> tuple[Layer, tuple[str, ...]]:
 
 def _checked(url: str, source: str) -> tuple[str, tuple[str, ...]]:
     """Return the address in one form, or empty with a problem if it is none."""
-    url = url.strip().rstrip("/")
+    url = url.strip()
     if not url:
         return "", ()
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         if parts.scheme.lower() in ("http", "https") and parts.hostname and parts.port != 0:
             secret, at, host = parts.netloc.rpartition("@")
-            return parts._replace(scheme=parts.scheme.lower(), netloc=secret + at + host.lower()).geturl(), ()
+            return f"{parts.scheme.lower()}://{secret}{at}{host.lower()}{parts.path.rstrip('/')}", ()
     except ValueError:
         pass
     return "", (f"{source}: this is not an address of a server; it is ignored",)

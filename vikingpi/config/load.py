@@ -170,8 +170,7 @@ def _with_capture(settings: Settings, given: set[str], problems: list[str]) -> S
 
 
 def _slug(text: str) -> str:
-    """Turn everything but letters and digits into `-`, one for each UTF-16 unit as pi's extension counts."""
-    return _UNSAFE.sub(lambda found: "-" * (2 if ord(found[0]) > 0xFFFF else 1), text)[:PEER_LENGTH]
+    return _UNSAFE.sub("-", text)[:PEER_LENGTH]
 
 
 def _covers(pattern: str) -> re.Pattern[str]:
