@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sqlite3
 import time
@@ -101,7 +102,7 @@ def read_request(body: str) -> Recorded:
         blocks: list[Any] = [{**message, "content": block} for block in objects(content)] or [message]
         for block in blocks:
             raw = json.dumps(block, ensure_ascii=False)
-            pieces.append(Piece(role, "\n".join(strings({**block, "role": ""})), raw))
+            pieces.append(Piece(role, "\n".join(filter(None, strings({**block, "role": ""}))), raw))
     return Recorded(json.dumps([system, data], ensure_ascii=False, sort_keys=True), tuple(pieces))
 
 
@@ -128,7 +129,7 @@ def undelivered(outbox: Path) -> int:
     """Count the ledger's rows that the store has not confirmed; -1: there is no ledger."""
     if not outbox.exists():
         return -1
-    with sqlite3.connect(outbox) as db:
+    with contextlib.closing(sqlite3.connect(outbox)) as db:
         return int(db.execute("SELECT count(*) FROM message WHERE state != 'done'").fetchone()[0])
 
 

@@ -1,0 +1,182 @@
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import threading
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import model_server
+import pytest
+from packaging.requirements import Requirement
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+RUN = """
+import json, os, sys
+sys.argv = ["vpi", *json.loads(os.environ["TEST_ARGUMENTS"])]
+from vikingpi.cli import main
+try:
+    main()
+finally:
+    with open(os.environ["TEST_REPORT"], "w") as report:
+        json.dump(sorted(sys.modules), report)
+"""
+
+
+def run_python(code: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENVIKING_", "VPI_"))}
+    places = {"HOME": str(folder), "VPI_HOME": str(folder / "vpi"), "PYTHONPATH": str(PROJECT)}
+    return subprocess.run(
+        [sys.executable, "-B", "-W", "error", "-c", code],
+        cwd=folder,
+        env={**kept, **places, **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def modules_of(folder: Path, *arguments: str) -> tuple[str, frozenset[str]]:
+    report = folder / "modules.json"
+    done = run_python(RUN, folder, TEST_ARGUMENTS=json.dumps(arguments), TEST_REPORT=str(report))
+    assert done.returncode == 0, done.stderr
+    return done.stdout, frozenset(json.loads(report.read_text()))
+
+
+@pytest.fixture
+def model_url() -> Iterator[str]:
+    server = model_server.serve(0, None)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def configure(home: Path, url: str) -> None:
+    models: list[dict[str, Any]] = [{"id": "scripted", "contextWindow": 128000, "maxTokens": 4096}]
+    provider = {"baseUrl": url, "api": "openai-completions", "apiKey": "k", "models": models}
+    home.mkdir()
+    (home / "models.json").write_text(json.dumps({"providers": {"local": provider}}))
+
+
+def test_the_version_needs_next_to_nothing(tmp_path: Path) -> None:
+    output, loaded = modules_of(tmp_path, "--version")
+    assert re.fullmatch(r"vpi \d+\.\d+\.\d+\n", output)
+    assert not loaded & {"httpx", "rich", "prompt_toolkit", "litellm", "asyncio"}
+
+
+def test_one_shot_stays_light(tmp_path: Path, model_url: str) -> None:
+    configure(tmp_path / "vpi", model_url)
+    output, loaded = modules_of(tmp_path, "-p", "SAY: hello to you")
+    assert output == "hello to you\n"
+    assert not loaded & {"pydantic", "httpx._main", "click", "rich", "prompt_toolkit", "litellm"}
+    assert "httpx" in loaded
+
+
+WATCH = """
+import importlib, json, os, pkgutil, sys, threading
+import vikingpi
+happened, importing = [], [""]
+
+def hook(event, arguments):
+    writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+    changes = ("os.mkdir", "os.remove", "os.rename", "os.putenv", "os.system", "os.posix_spawn", "os.fork")
+    reaches = ("socket.__new__", "socket.connect", "subprocess.Popen", "sqlite3.connect", "_thread.start_new_thread")
+    if importing[0] and (writes or event in changes or event in reaches):
+        happened.append([importing[0], event, str(arguments)])
+
+found = [each.name for each in pkgutil.walk_packages(vikingpi.__path__, "vikingpi.")]
+names = [name for name in found if name != "vikingpi.__main__"]
+before = dict(os.environ)
+sys.addaudithook(hook)
+for name in names:
+    importing[0] = name
+    importlib.import_module(name)
+importing[0] = ""
+import logging
+print(json.dumps({
+    "names": names,
+    "happened": happened,
+    "threads": [each.name for each in threading.enumerate()],
+    "handlers": len(logging.root.handlers),
+    "environment": before == dict(os.environ),
+    "litellm": "litellm" in sys.modules,
+}))
+"""
+
+
+def test_importing_does_nothing(tmp_path: Path) -> None:
+    done = run_python(WATCH, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert len(found.pop("names")) > 50
+    assert found == {
+        "happened": [],
+        "threads": ["MainThread"],
+        "handlers": 0,
+        "environment": True,
+        "litellm": False,
+    }
+    assert list(tmp_path.iterdir()) == []
+
+
+def requirements() -> dict[str, Requirement]:
+    data = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+    parsed = [Requirement(line) for line in data["project"]["dependencies"]]
+    return {requirement.name: requirement for requirement in parsed}
+
+
+@pytest.mark.parametrize("version", ["1.82.7", "1.82.8", "1.107.0", "1.107.1", "1.107.9", "2.0.0"])
+def test_compromised_releases_are_out_of_bounds(version: str) -> None:
+    assert not requirements()["litellm"].specifier.contains(version, prereleases=True)
+    assert requirements()["litellm"].specifier.contains("1.108.0")
+
+
+def test_the_command_line_library_imports_no_pydantic() -> None:
+    specifier = requirements()["typer"].specifier
+    assert specifier.contains("0.28.0")
+    assert not specifier.contains("0.29.0")
+
+
+def test_every_dependency_is_bounded_on_both_sides() -> None:
+    for name, requirement in requirements().items():
+        operators = {each.operator for each in requirement.specifier}
+        assert operators == {">=", "<"}, name
+
+
+# Files that Python runs at every start. Only these may be there, and what they run is known.
+KNOWN_PTH = {
+    r"distutils-precedence\.pth": r"import os; var = 'SETUPTOOLS_USE_DISTUTILS'; .*_distutils_hack.*",
+    r"__editable__\.vikingpi-[\d.]+\.pth": r"import __editable___vikingpi_\w+_finder; .*install\(\)|"
+    + re.escape(str(PROJECT)),
+}
+
+
+def unexpected_pth(folders: set[str]) -> list[str]:
+    unknown: list[str] = []
+    for path in sorted(path for folder in folders for path in Path(folder).glob("*.pth")):
+        allowed = [line for name, line in KNOWN_PTH.items() if re.fullmatch(name, path.name)]
+        lines = [line.strip() for line in path.read_text().splitlines() if line.strip()]
+        if not allowed or not all(re.fullmatch(allowed[0], line) for line in lines):
+            unknown.append(path.name)
+    return unknown
+
+
+def test_nothing_unexpected_runs_at_every_start() -> None:
+    assert unexpected_pth({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}) == []
+
+
+def test_an_unexpected_start_file_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "litellm_init.pth").write_text("import os; os.system('true')\n")
+    (tmp_path / "distutils-precedence.pth").write_text("import os; os.system('true')\n")
+    (tmp_path / "__editable__.vikingpi-0.1.0.pth").write_text(f"{PROJECT}\n")
+    assert unexpected_pth({str(tmp_path)}) == ["distutils-precedence.pth", "litellm_init.pth"]
