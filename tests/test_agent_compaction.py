@@ -396,3 +396,11 @@ def test_switched_off_it_neither_compacts_nor_retries_an_overflow() -> None:
     answer = lab.run(words(9000))
     assert answer is not None and answer.error_message == "400: too long"
     assert ends(lab) == [] and [outline(one)[:2] for one in lab.stored()] == ["u:", "a:"]
+
+
+def test_what_is_typed_while_a_run_is_compacted_is_still_answered() -> None:
+    lab = small(lambda request: Step(words(760)))
+    lab.when[CompactionStart] = lambda: lab.agent.steer("one more")
+    lab.run(*(words(200) for _ in range(5)))
+    assert lab.sent()[-1] == "u:one more" and not lab.agent.inbox
+    assert lab.names()[-2:] == ["AgentEnd", "AgentSettled"]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from agent_lab import Lab, call, calls, outline, says
@@ -9,7 +10,7 @@ from agent_lab import Lab, call, calls, outline, says
 from vikingpi.agent.hooks import AgentHooks, HookContext, PromptPatch
 from vikingpi.agent.hooks import TurnEnd as HookTurnEnd
 from vikingpi.agent.inbox import Inbox
-from vikingpi.errors import SessionError, VpiError
+from vikingpi.errors import AuthFailed, SessionError, VpiError
 from vikingpi.events import MessageEnd, ToolStart, TurnStart
 from vikingpi.llm.scripted import Step, scripted_model
 from vikingpi.messages import (
@@ -23,7 +24,7 @@ from vikingpi.messages import (
     text_of,
     user_text,
 )
-from vikingpi.session.file import memory_session
+from vikingpi.session.file import create_session, memory_session, open_session
 
 
 def test_a_prompt_is_answered_and_stored() -> None:
@@ -229,3 +230,43 @@ def test_each_request_begins_with_the_one_before_it() -> None:
     bodies = [body["messages"] for body in lab.provider.bodies]
     assert all(after[: len(before)] == before for before, after in pairwise(bodies))
     assert len({request.system for request in lab.provider.requests}) == 1
+
+
+def test_a_compaction_between_a_call_and_its_result_does_not_break_the_session() -> None:
+    session = memory_session("/work")
+    first = session.append_message(user_text("go", 1))
+    session.append_message(open_answer("a", "b"))
+    kept = {"summary": "S1", "firstKeptEntryId": first.id, "tokensBefore": 1, "fromHook": False}
+    session.append("compaction", kept)
+    session.append_message(ToolResultMessage("a", "work", (TextPart("out"),), False, 3))
+    session.append_custom("ov-takeover", {"coveredUserTurns": 0})
+    session.append("compaction", {**kept, "summary": "S2"})
+    lab = Lab([Step("ok")], session=session)
+    lab.run("next")
+    kinds = [line.partition(":")[0] for line in lab.sent()]
+    assert kinds == ["u", "u", "a", "r[a]", "r[b]", "u"] and "S2" in lab.sent()[0]
+
+
+def test_a_result_whose_call_was_compacted_away_is_not_sent() -> None:
+    session = memory_session("/work")
+    session.append_message(user_text("go", 1))
+    session.append_message(open_answer("a"))
+    result = session.append_message(ToolResultMessage("a", "work", (TextPart("out"),), False, 3))
+    session.append("compaction", {"summary": "S", "firstKeptEntryId": result.id, "tokensBefore": 1})
+    lab = Lab([Step("ok")], session=session)
+    lab.run("next")
+    assert [line.partition(":")[0] for line in lab.sent()] == ["u", "u"]
+
+
+def test_what_a_run_leaves_in_the_file_is_what_the_next_process_reads(tmp_path: Path) -> None:
+    session = create_session(tmp_path, "/work", tmp_path / "locks")
+    lab = Lab([calls(call(id="a")), Step("done"), Step(error=AuthFailed("401"))], tools=[says("out")], session=session)
+    lab.run("go", "again")
+    session.close()
+    assert session.path is not None
+    again = open_session(session.path, tmp_path / "locks")
+    resumed = Lab([Step("hello")], session=again)
+    resumed.run("third")
+    again.close()
+    assert resumed.sent() == ["u:go", "a:(a)", "r[a]:out", "a:done", "u:again", "u:third"]
+    assert again.branch()[: len(session.branch())] == session.branch()

@@ -54,8 +54,6 @@ class Agent:
             finally:
                 self._run, self._append, self.last_error = None, run.append, run.error
                 self.deps.emit(AgentEnd(run.said))
-            if answer is not None and answer.stop_reason in ("stop", "length"):
-                await self._make_room(operation)
             return answer
 
     async def compact(self, instructions: str = "") -> str:
@@ -105,15 +103,6 @@ class Agent:
 
     def now_ms(self) -> int:
         return self.deps.clock()
-
-    async def _make_room(self, operation: Operation) -> None:
-        """Compact after a run that filled the window, so that the next prompt does not wait for it."""
-        try:
-            request = build_request(self.deps, self._append)
-            await self._compactor.make_room(self.deps, request, self._append)
-        except asyncio.CancelledError:
-            if not operation.absorb():
-                raise
 
     @asynccontextmanager
     async def _begin(self, *, settles: bool = True) -> AsyncGenerator[Operation]:

@@ -10,11 +10,11 @@ from vikingpi.agent.hooks import TurnEnd
 from vikingpi.agent.inbox import Inbox
 from vikingpi.agent.operation import Operation
 from vikingpi.agent.think import Thinker
-from vikingpi.agent.toolrun import CUT_OFF, INTERRUPTED, ToolRun, failed
+from vikingpi.agent.toolrun import ToolRun, interrupted, open_calls
 from vikingpi.agent.transcript import Transcript
 from vikingpi.errors import ProviderError, SessionError
-from vikingpi.events import Notice, ToolEnd, ToolStart
-from vikingpi.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, UserMessage
+from vikingpi.events import Notice
+from vikingpi.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from vikingpi.session.tree import build_context
 
 # A model that cannot say what it wants within its output limit does not learn it from the third refusal.
@@ -38,14 +38,15 @@ class Run:
 
     async def go(self, prompt: UserMessage) -> AssistantMessage:
         """Work until nothing is left to do and return the last answer."""
-        self._close_open_calls()
+        for call in open_calls(build_context(self.deps.session.branch())):
+            self._transcript.say(interrupted(call, self.deps.clock()))
         self._prompt = prompt
         results: tuple[ToolResultMessage, ...] = ()
         while True:
             await self._hear(between_tools=bool(results))
             answer = await self._thinker.think(self.deps, self.append)
             results = await self._act(answer)
-            if not await self._settle(answer):
+            if not await self._settle(answer) and not await self._tidy(answer):
                 return answer
 
     @property
@@ -99,15 +100,8 @@ class Run:
 
     async def _act(self, answer: AssistantMessage) -> tuple[ToolResultMessage, ...]:
         """Run the calls of the answer; those of an answer that was cut off fail unread."""
-        if answer.stop_reason == "length":
-            return tuple(self._refuse(call) for call in answer.calls)
-        return await ToolRun(self.deps, self._transcript.say).run(answer.calls)
-
-    def _refuse(self, call: ToolCall) -> ToolResultMessage:
-        result = failed(call, CUT_OFF, self.deps.clock())
-        self.deps.emit(ToolStart(call))
-        self.deps.emit(ToolEnd(call, result))
-        return self._transcript.say(result)
+        tools = ToolRun(self.deps, self._transcript.say)
+        return tools.refuse(answer.calls) if answer.stop_reason == "length" else await tools.run(answer.calls)
 
     async def _settle(self, answer: AssistantMessage) -> bool:
         """End the turn; return whether another one follows."""
@@ -122,19 +116,12 @@ class Run:
             goes_on, self._final = True, None
         return goes_on
 
-    def _close_open_calls(self) -> None:
-        """Give a result to each call at the end of the branch that a killed process left without."""
-        answered: set[str] = set()
-        for message in reversed(build_context(self.deps.session.branch())):
-            match message:
-                case ToolResultMessage():
-                    answered.add(message.tool_call_id)
-                case UserMessage(kind="user"):
-                    return
-                case AssistantMessage(stop_reason="stop" | "toolUse" | "length"):
-                    for call in message.calls:
-                        if call.id not in answered:
-                            self._transcript.say(failed(call, INTERRUPTED, self.deps.clock()))
-                    return
-                case _:
-                    pass
+    async def _tidy(self, answer: AssistantMessage) -> bool:
+        """Compact after the last turn, so that the next prompt need not wait; return whether a message came in."""
+        if answer.stop_reason in ("error", "aborted"):
+            return False
+        await self._thinker.make_room(self.deps, self.append)
+        if self.stopped or not self._inbox:
+            return False
+        self._final = None
+        return True

@@ -39,9 +39,7 @@ class Thinker:
 
     async def think(self, deps: AgentDeps, system_append: str) -> AssistantMessage:
         """Make the next request, again where that helps, and return the stored answer."""
-        request = build_request(deps, system_append)
-        if await self._compactor.make_room(deps, request, system_append):
-            request = build_request(deps, system_append)
+        request = await self.make_room(deps, system_append)
         retries = 0
         while True:
             answer = await self._ask(deps, request)
@@ -59,6 +57,13 @@ class Thinker:
         if retries:
             deps.emit(RetryEnd(self.error is None, retries, answer.error_message or ""))
         return answer
+
+    async def make_room(self, deps: AgentDeps, system_append: str) -> Request:
+        """Compact if the next request would be over the threshold, and return it."""
+        request = build_request(deps, system_append)
+        if await self._compactor.make_room(deps, request, system_append):
+            request = build_request(deps, system_append)
+        return request
 
     async def _ask(self, deps: AgentDeps, request: Request) -> AssistantMessage:
         """Make one request and store what comes, also when it fails or is cancelled."""

@@ -10,7 +10,7 @@ from vikingpi.agent.deps import AgentDeps
 from vikingpi.decode import Json
 from vikingpi.errors import ToolError
 from vikingpi.events import ToolEnd, ToolStart, ToolUpdate
-from vikingpi.messages import ImagePart, TextPart, ToolCall, ToolResultMessage
+from vikingpi.messages import AssistantMessage, ImagePart, Message, TextPart, ToolCall, ToolResultMessage, UserMessage
 from vikingpi.session.entries import whole
 from vikingpi.tools.base import ToolOutcome, lock_key, text_outcome
 from vikingpi.tools.schema import validate
@@ -62,6 +62,14 @@ class ToolRun:
         finally:
             for one in started:
                 one.task.cancel()
+        return tuple(self._results)
+
+    def refuse(self, calls: Sequence[ToolCall]) -> tuple[ToolResultMessage, ...]:
+        """Answer the calls of an answer that was cut off; none of them runs."""
+        for call in calls:
+            self._deps.emit(ToolStart(call))
+            outcome = text_outcome(CUT_OFF, is_error=True)
+            self._results.append(self._store(self._ended(call, outcome, self._deps.clock())))
         return tuple(self._results)
 
     async def _start(self, call: ToolCall) -> _Started:
@@ -132,9 +140,25 @@ class ToolRun:
             self._results.append(self._store(self._ended(call, outcome, since)))
 
 
-def failed(call: ToolCall, text: str, now: int) -> ToolResultMessage:
-    """Make the result of a call that did not run or whose outcome is unknown."""
-    return ToolResultMessage(call.id, call.name, (TextPart(text),), True, now)
+def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
+    """Return the calls at the end of a conversation that a killed process left without a result."""
+    answered: set[str] = set()
+    for message in reversed(messages):
+        match message:
+            case ToolResultMessage():
+                answered.add(message.tool_call_id)
+            case AssistantMessage(stop_reason="stop" | "toolUse" | "length"):
+                return tuple(call for call in message.calls if call.id not in answered)
+            case UserMessage(kind="user"):
+                break
+            case _:
+                pass
+    return ()
+
+
+def interrupted(call: ToolCall, now: int) -> ToolResultMessage:
+    """Make the result of a call whose outcome nobody knows."""
+    return ToolResultMessage(call.id, call.name, (TextPart(INTERRUPTED),), True, now)
 
 
 async def _end(started: Sequence[_Started]) -> None:
