@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from vikingpi.decode import Json, as_dict, as_str
 from vikingpi.errors import (
     ConfigError,
-    Interrupted,
+    NetError,
     NotConnected,
     StoreError,
     StoreRejected,
@@ -133,16 +133,10 @@ class HttpApi:
                 timeout=GET_SECONDS if method == "GET" else POST_SECONDS,
             )
             status, request_id = reply.status, reply.headers.get("x-request-id", "")
-        except NotConnected as error:
+        except NetError as error:
             note = _line(str(error), self._key)
-            raise StoreUnreachable(
-                f"{asked.where} cannot be reached: {note}", hint=error.hint, may_have_stored=False
-            ) from error
-        except Interrupted as error:
-            note = _line(str(error), self._key)
-            raise StoreUnreachable(
-                f"{asked.where} gave no answer: {note}", hint=error.hint, may_have_stored=asked.stores
-            ) from error
+            stored = asked.stores and not isinstance(error, NotConnected)
+            raise StoreUnreachable(f"OpenViking: {note}", hint=error.hint, may_have_stored=stored) from error
         finally:
             if self._log is not None:
                 ms = round(1000 * (time.monotonic() - started))
