@@ -291,6 +291,19 @@ def test_a_fork_keeps_name_and_labels_from_other_branches(tmp_path: Path) -> Non
     assert labels_of(fork.entries) == {"a1": "here"}
 
 
+def test_a_fork_tells_what_could_not_be_read(tmp_path: Path) -> None:
+    source = session_file(tmp_path, user("u1", None), tail=b"garbage\n")
+    fork = fork_session(source, tmp_path / "f", "/", tmp_path / "locks")
+    assert fork.notices == ("skipped 1 unreadable line in the session file (the first is line 3)",)
+    assert b"garbage" not in path_of(fork).read_bytes()
+
+
+def test_a_fork_of_a_session_that_was_never_written_names_no_parent(tmp_path: Path) -> None:
+    fork = fork_session(created(tmp_path), tmp_path / "f", "/", tmp_path / "locks")
+    fork.append_message(user_text("hi", 1))
+    assert "parentSession" not in parsed(path_of(fork))[0]
+
+
 def test_a_fork_with_a_takeover_state_is_not_fresh(tmp_path: Path) -> None:
     state = entry("custom", "c1", "u1", customType="ov-takeover", data={"coveredUserTurns": 0})
     source = session_file(tmp_path, user("u1", None), state)

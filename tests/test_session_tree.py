@@ -225,3 +225,18 @@ def test_the_context_of_a_real_session_reads_as_pi_sent_it() -> None:
     messages = build_context(read_session(sample).entries)
     assert [type(message).__name__ for message in messages] == ["UserMessage", "AssistantMessage"]
     assert messages[1].content == (TextPart("fine "),)
+
+
+def test_a_result_behind_a_compaction_still_follows_its_call(tmp_path: Path) -> None:
+    call: list[Json] = [{"type": "toolCall", "id": "c", "name": "bash", "arguments": {}}]
+    result: Json = {"role": "toolResult", "toolCallId": "c", "toolName": "bash", "content": [], "isError": False}
+    entries = (
+        user("u1", None),
+        user("u2", "u1"),
+        answer("a2", "u2", content=call, stopReason="toolUse"),
+        compaction("c1", "a2", "u2"),
+        entry("message", "r2", "c1", message=result),
+        answer("a3", "r2"),
+        compaction("c2", "a3", "u2"),
+    )
+    assert shown(tmp_path, *entries) == ["c2", "u2", "a2", "r2", "a3"]

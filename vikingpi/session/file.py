@@ -46,6 +46,7 @@ class SessionLog:
         self._writer = writer
         self._clock = clock
         self._entries = list(entries)
+        self._entries_seen: tuple[Entry, ...] | None = None
         self._by_id = {entry.id: entry for entry in self._entries}
         self._branch: list[Entry] = []
         self._branch_seen: tuple[Entry, ...] | None = None
@@ -62,7 +63,9 @@ class SessionLog:
     @property
     def entries(self) -> tuple[Entry, ...]:
         """All entries in file order."""
-        return tuple(self._entries)
+        if self._entries_seen is None:
+            self._entries_seen = tuple(self._entries)
+        return self._entries_seen
 
     def branch(self) -> tuple[Entry, ...]:
         """Return the entries from the root to the leaf."""
@@ -96,6 +99,7 @@ class SessionLog:
             self._writer.write(line, starts=_starts(type, raw))
         entry = Entry(head["id"], head["parentId"], type, head["timestamp"], raw)
         self._entries.append(entry)
+        self._entries_seen = None
         self._by_id[entry.id] = entry
         self._branch.append(entry)
         self._branch_seen = None
@@ -201,7 +205,7 @@ def fork_session(
     if at and origin.get(at) is None:
         raise SessionError(f"session {origin.id} has no entry {at}")
     branch = origin.branch_to(at) if at else origin.branch()
-    parent = str(origin.path.absolute()) if origin.path else ""
+    parent = str(origin.path.absolute()) if origin.path and origin.path.exists() else ""
     now = clock()
     name, created = new_session_id(now), iso_time(now)
     path = directory / file_name(created, name)
@@ -211,6 +215,7 @@ def fork_session(
         writer.write(lines, starts=any(_starts(entry.type, entry.raw) for entry in branch))
     log = SessionLog(name, cwd, branch, writer=writer, path=path, clock=clock)
     log.fresh = not any(entry.raw.get("customType") == STATE_TYPE for entry in branch)
+    log.notices = origin.notices if isinstance(source, Path) else ()
     _keep_names(origin.entries, log)
     return log
 
@@ -222,7 +227,9 @@ def memory_session(cwd: str, *, clock: Clock = time.time) -> SessionLog:
 
 def _look_into(path: Path) -> SessionLog:
     data = read_session(path)
-    return SessionLog(data.id, data.cwd, data.entries, path=path)
+    log = SessionLog(data.id, data.cwd, data.entries, path=path)
+    log.notices = data.notices + log.notices
+    return log
 
 
 def _keep_names(entries: Sequence[Entry], log: SessionLog) -> None:
