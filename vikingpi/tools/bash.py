@@ -22,8 +22,9 @@ _SEQUENCE = re.compile(
 _SPEC = ToolSpec(
     "bash",
     "Run a command with bash -c in the working directory. Standard input is empty; both outputs come together. "
-    f"The last {truncate.MAX_LINES} lines or {truncate.MAX_BYTES // 1024} KB are given; the whole of longer output is in a "
-    "file that a note names. A command that takes longer than `timeout` is ended with all its children. "
+    f"The last {truncate.MAX_LINES} lines or {truncate.MAX_BYTES // 1024} KB are given; "
+    "a note names the file with the whole. "
+    "A command that takes longer than `timeout` is ended with all its children. "
     "Processes left in the background end when the session's program ends.",
     {
         "type": "object",

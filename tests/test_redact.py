@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+import json
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vikingpi.errors import ConfigError
+from vikingpi.redact import Redactor
+
+SALT = b"salt"
+MASK = re.compile(r"\[secret:[a-z]+:[0-9a-f]{4}\]")
+HEX40 = "3f2a9c1be04d5876a1b2c3d4e5f60718293a4b5c"
+MIXED36 = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+
+PEM = (
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq2x0Yk3s\nq9Jv0Zs8d2l4Fh6T1uWcXyQe\nAb=\n"
+    "-----END RSA PRIVATE KEY-----"
+)
+
+# text, and the part of it that must not survive
+SECRETS = [
+    ("OPENAI_API_KEY=sk-proj-FAKE0000000000000000", "sk-proj-FAKE0000000000000000"),
+    ("use sk-proj-Ab3dEf5hIj7lMn9pQr1tUv3x please", "sk-proj-Ab3dEf5hIj7lMn9pQr1tUv3x"),
+    ("key sk-a1b2c3d4e5f6a7b8c9d0e1f2a3b4c5d6.", "sk-a1b2c3d4e5f6a7b8c9d0e1f2a3b4c5d6"),
+    ("sk-svcacct-Ab3dEf5hIj7lMn9pQr1tUv3x", "sk-svcacct-Ab3dEf5hIj7lMn9pQr1tUv3x"),
+    ("x-api-key: sk-ant-api03-AbCdEf123456-789_xyzABCD", "sk-ant-api03-AbCdEf123456-789_xyzABCD"),
+    ("sk-or-v1-" + "0a1b2c3d" * 8, "0a1b2c3d" * 8),
+    ("AIzaSyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q", "AIzaSyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q"),
+    ("https://maps.test/api?key=AIzaSyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q", "AIzaSyA1b2"),
+    ("token ya29.a0AfH6SMBx1y2z3A4B5C6D7E8F9", "ya29.a0AfH6SMBx1y2z3A4B5C6D7E8F9"),
+    ("GOCSPX-1a2b3c4d5e6f7g8h9i0jKLMN", "GOCSPX-1a2b3c4d5e6f7g8h9i0jKLMN"),
+    (f"ghp_{MIXED36}", MIXED36),
+    (f"git clone https://ghp_{MIXED36}@github.com/a/b", MIXED36),
+    (f"gho_{MIXED36}", MIXED36),
+    (f"ghs_{MIXED36}", MIXED36),
+    ("github_pat_11ABCDEFG0abcdefghijkl_MNOPQRSTUV", "11ABCDEFG0abcdefghijkl_MNOPQRSTUV"),
+    ("glpat-a1B2c3D4e5F6g7H8i9J0", "glpat-a1B2c3D4e5F6g7H8i9J0"),
+    ("xoxb-123456789012-abcdefGHIJKL", "xoxb-123456789012-abcdefGHIJKL"),
+    ("xapp-1-A01B2C3D4E5-1234567890-abcdef", "A01B2C3D4E5-1234567890-abcdef"),
+    ("https://hooks.slack.com/services/T00000000/B00000000/Ab1Cd2Ef3Gh4Ij5Kl6Mn7Op8", "Ab1Cd2Ef3Gh4Ij5Kl6Mn7Op8"),
+    ("https://discord.com/api/webhooks/123456789012345678/AbCdEf-1234567890abcdefGHIJKLmnop", "AbCdEf-1234567890"),
+    ("discord bot MTAxMjM0NTY3ODkwMTIzNDU2.GaBcDe.abcdefghij-klmnopqrstuvwxyz_ABC", "GaBcDe.abcdefghij"),
+    ("hf_AbCdEfGhIjKlMnOpQrStUvWxYzAbCdEfGh", "AbCdEfGhIjKlMnOpQrStUvWxYz"),
+    ("aws_access_key_id = AKIAQ3EGRN4VXSAMPL2T", "AKIAQ3EGRN4VXSAMPL2T"),
+    ("ASIAQ3EGRN4VXSAMPL2T", "ASIAQ3EGRN4VXSAMPL2T"),
+    ("aws_secret_access_key = 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", "wJalrXUtnFEMI"),
+    ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzzzKEYab1", "bPxRfiCYzzzzKEYab1"),
+    (f"//registry.npmjs.org/:_authToken=npm_{MIXED36}", MIXED36),
+    ("pypi-AgEIcHlwaS5vcmcCJDAwMDAwMDAwLTAwMDA", "AgEIcHlwaS5vcmcCJDAwMDAwMDAwLTAwMDA"),
+    ("sk_live_51H8a9bCdEfGhIjKlMnOp", "51H8a9bCdEfGhIjKlMnOp"),
+    ("rk_test_51H8a9bCdEfGhIjKlMnOp", "51H8a9bCdEfGhIjKlMnOp"),
+    ("whsec_1a2B3c4D5e6F7g8H9i0JkLmN", "1a2B3c4D5e6F7g8H9i0JkLmN"),
+    ("SG.aBcDeFgHiJkLmNoPqRsT12.uVwXyZ0123456789abcdefghijklmnopqrstuv", "uVwXyZ0123456789"),
+    ("SK" + "0a1b2c3d" * 4, "0a1b2c3d" * 4),
+    ("key-" + "0a1b2c3d" * 4, "0a1b2c3d" * 4),
+    ("0a1b2c3d" * 4 + "-us12", "0a1b2c3d" * 4),
+    ("dop_v1_" + "0a1b2c3d" * 8, "0a1b2c3d" * 8),
+    ("shpat_" + "0A1b2c3d" * 4, "0A1b2c3d" * 4),
+    ("sq0atp-aB3dE5fG7hJ9kL1mN3pQ5r", "aB3dE5fG7hJ9kL1mN3pQ5r"),
+    ("123456789:AAH1a2B3c4D5e6F7g8H9i0JkLmNoPqRsTuV", "AAH1a2B3c4D5e6F7g8H9i0JkLmNoPqRsTuV"),
+    ("abc8Q~1a2B3c4D5e6F7g8H9i0JkLmNoPqRsTuVw", "1a2B3c4D5e6F7g8H9i0J"),
+    ("dapi" + "0a1b2c3d" * 4, "0a1b2c3d" * 4),
+    ("glsa_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY_0a1b2c3d", "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY"),
+    ("lin_api_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7d", "aB3dE5fG7hJ9kL1mN3pQ"),
+    ("hvs.CAESIJ1a2B3c4D5e6F7g8H9i0J", "CAESIJ1a2B3c4D5e6F7g8H9i0J"),
+    ("dp.pt.aB3dE5fG7hJ9kL1mN3pQ5rS7tU9v", "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9v"),
+    ("gsk_aB3dE5fG7hJ9kL1mN3pQ5rS7", "aB3dE5fG7hJ9kL1mN3pQ5rS7"),
+    ("xai-aB3dE5fG7hJ9kL1mN3pQ5rS7", "aB3dE5fG7hJ9kL1mN3pQ5rS7"),
+    ("nvapi-aB3dE5fG7hJ9kL1mN3p_Q5rS7", "aB3dE5fG7hJ9kL1mN3p_Q5rS7"),
+    ("dckr_pat_aB3dE5fG7hJ9kL1mN3pQ5rS7", "aB3dE5fG7hJ9kL1mN3pQ5rS7"),
+    ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.SflKxwRJSMeKKF2QT4fwpM", "SflKxwRJSMeKKF2QT4fwpM"),
+    ("Authorization: Bearer abcdefghijklmnop1234", "abcdefghijklmnop1234"),
+    ("authorization: Basic YWRtaW46c2VjcmV0", "YWRtaW46c2VjcmV0"),
+    ("curl -H 'Authorization: token 0123456789abcdef0123'", "0123456789abcdef0123"),
+    ('{"Authorization": "Bearer abcdef-123456-ghijkl"}', "abcdef-123456-ghijkl"),
+    ('{\\"Authorization\\": \\"Bearer abcdef-123456-ghijkl\\"}', "abcdef-123456-ghijkl"),
+    ("sent bearer a1b2c3d4e5f6g7h8i9 to it", "a1b2c3d4e5f6g7h8i9"),
+    ("postgres://admin:FAKEPW@10.0.0.5/prod", "FAKEPW"),
+    ("redis://:s3cr3t@cache:6379/0", "s3cr3t"),
+    ("https://user:p%40ss-w0rd@host.test/path", "p%40ss-w0rd"),
+    ("git clone https://0123456789abcdef01234567@git.test/a.git", "0123456789abcdef01234567"),
+    (PEM, "MIIEpAIBAAKCAQEA7bq2x0Yk3s"),
+    (PEM.replace("\n", "\\n"), "q9Jv0Zs8d2l4Fh6T1uWcXyQe"),
+    (PEM.replace("RSA ", "OPENSSH "), "q9Jv0Zs8d2l4Fh6T1uWcXyQe"),
+    (PEM[: PEM.index("Ab=")], "q9Jv0Zs8d2l4Fh6T1uWcXyQe"),
+    (PEM[PEM.index("MIIE") :], "MIIEpAIBAAKCAQEA7bq2x0Yk3s"),
+    ("DB_PASSWORD=hunter2", "hunter2"),
+    ("export DB_PASSWORD='correct horse-9!'", "horse-9!"),
+    ("MYSQL_ROOT_PASSWORD=onlyletters", "onlyletters"),
+    ("APP_SECRET=ab$c&d;e(f", "d;e(f"),
+    ("docker run -e POSTGRES_PASSWORD=pgpass1 postgres", "pgpass1"),
+    ("PGPASSWORD=x9y8z7 psql", "x9y8z7"),
+    ('"password": "hunter2"', "hunter2"),
+    ('{\\"password\\": \\"hunter2\\"}', "hunter2"),
+    ('"client_secret":"c1i3n7-s3cr3t"', "c1i3n7-s3cr3t"),
+    ("password: hunter2", "hunter2"),
+    ("  api_key: 0a1b2c3d4e5f", "0a1b2c3d4e5f"),
+    ("token: abcd1234efgh", "abcd1234efgh"),
+    ('password = "p4$$w0rd"', "p4$$w0rd"),
+    ('password: str = "p4ssw0rd"', "p4ssw0rd"),
+    ("const apiKey = 'k3y-0123456789';", "k3y-0123456789"),
+    ('config["secret_key"] = "dj4ng0-insecure-key"', "dj4ng0-insecure-key"),
+    ('password := "g0lang-pw"', "g0lang-pw"),
+    (':secret => "r4ils-secret"', "r4ils-secret"),
+    ("vpi --api-key 0123abcd4567", "0123abcd4567"),
+    ("mysql --password=letmein", "letmein"),
+    ("login --token a1b2c3d4", "a1b2c3d4"),
+    ("curl -u admin:s3cr3tpw https://host.test", "s3cr3tpw"),
+    ("machine host.test login joe password s3cr3tpw", "s3cr3tpw"),
+    ("sshpass -p 's3cr3tpw' ssh host", "s3cr3tpw"),
+    ("https://api.test/v1?access_token=0a1b2c3d4e&x=1", "0a1b2c3d4e"),
+    ("AccountName=x;AccountKey=Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4MTIz==;", "Zm9vYmFyYmF6cXV4"),
+    ("Server=db;User Id=sa;Password=Str0ng!Pw;", "Str0ng!Pw"),
+    ("https://b.test/f?sv=1&sig=aB3dE5fG7hJ9kL1mN3pQ5rS7tU%3D", "aB3dE5fG7hJ9kL1mN3pQ5rS7tU"),
+    ("- name: DB_PASSWORD\n  value: hunter2\n", "hunter2"),
+    ('<add key="ApiSecret" value="c0nf1g-s3cret" />', "c0nf1g-s3cret"),
+    ("<password>s3cr3tpw</password>", "s3cr3tpw"),
+    ("Cookie: theme=dark; session=0a1b2c3d4e5f6a7b", "0a1b2c3d4e5f6a7b"),
+    ("Set-Cookie: sid=s%3Aabcdef123456; Path=/; HttpOnly", "s%3Aabcdef123456"),
+    ("root:$6$saltsalt$" + "aB3dE5fG7h/." * 7 + ":19000:0", "aB3dE5fG7h/."),
+    ("admin:$2y$10$" + "a" * 22 + "B3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY", "B3dE5fG7hJ9kL1m"),
+]
+
+HARMLESS = [
+    f"commit {HEX40}",
+    f"[{HEX40}]",
+    f"sha256:{HEX40}{HEX40[:24]}",
+    "550e8400-e29b-41d4-a716-446655440000",
+    'request_id: "550e8400-e29b-41d4-a716-446655440000"',
+    "019ad000-1234-7abc-8def-0123456789ab",
+    "image/png;base64," + "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ" * 20,
+    "integrity: sha512-" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5" * 2 + "==",
+    "password is required",
+    "Password: required",
+    "The password must have at least 8 characters.",
+    "enter your password: ",
+    "Forgot password?",
+    "the secret of good code",
+    "a token is a unit of text",
+    "token: the token to use",
+    "OPENAI_API_KEY=<your-key>",
+    "OPENAI_API_KEY=your-api-key-here",
+    "OPENAI_API_KEY=$OPENAI_API_KEY",
+    'API_KEY="${API_KEY}"',
+    "API_KEY=sk-xxxxxxxxxxxxxxxxxxxxxxxx",
+    "sk-ant-xxxxxxxxxxxxxxxxxxxxxxxx",
+    "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    "password=********",
+    "PASSWORD=changeme",
+    'password: "***"',
+    "GITHUB_TOKEN: ${{ secrets.GITHUB_TOKEN }}",
+    "Authorization: Bearer <token>",
+    "Authorization: Bearer $TOKEN",
+    "Authorization: Bearer ${token}",
+    "authorization: required",
+    "Bearer authentication is used here for everything",
+    "postgres://user:password@localhost/db",
+    "postgres://$USER:$PASSWORD@localhost/db",
+    "https://<user>:<password>@host.test",
+    "ssh://git@github.com/a/b.git",
+    "docker pull docker://alpine:3.18@sha256:" + HEX40,
+    "max_tokens: 4096",
+    "max_token = 128000",
+    "total_tokens=128000",
+    "token_count: 123456",
+    "pad_token_id = 50256",
+    "password: string;",
+    "password: str = None",
+    "def login(user: str, password: str) -> None:",
+    "token: Optional[str] = None",
+    "token: CancellationToken",
+    "let secret: u64 = compute();",
+    "password = getpass.getpass()",
+    "password=password, token=token)",
+    "token = config.api.token1",
+    'api_key = os.environ["OPENAI_API_KEY"]',
+    "apiKey: process.env.OPENAI_API_KEY,",
+    "if (token == 'abc123def') {",
+    'assert password != "abc123"',
+    '<input type="password" name="password" placeholder="Password">',
+    'label = {"password": "Password", "token": "Token"}',
+    '"password": {"type": "string"}',
+    '"token_uri": "https://oauth2.googleapis.com/token"',
+    "SECRET_FILE=/run/secrets/db",
+    "secret: /run/secrets/db_password",
+    "PWD=/home/joe/project-7",
+    "--password-stdin",
+    "use --token to pass one",
+    "--password string   the password of the user",
+    "public_key: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1a2B3c4D5e6F7g8H9",
+    "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A\n-----END PUBLIC KEY-----",
+    "-----BEGIN CERTIFICATE-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A\n-----END CERTIFICATE-----",
+    "credentials: 'include'",
+    "secrets: inherit",
+    "npm_config_registry=https://registry.npmjs.org/",
+    "hf_hub_download(repo_id='a/b')",
+    "desk-lamp risk-management-framework-2024-edition",
+    "task-1a2b3c4d5e6f7a8b9c0d1e2f",
+    "class='sk-fading-circle sk-chasing-dots'",
+    "Mail joe@example.com about key rotation",
+    "keyboard: qwerty1234",
+    "monkey=banana123",
+    "compass: north-by-northwest-1",
+    "cookie: boolean; cookies: 12",
+    "eyJ is how base64 of JSON begins",
+    "sorted by key=lambda item: item.password",
+    "passed: 12345678, failed: 0",
+    "tokenizer: cl100k_base",
+    "[secret:openai:ab12]",
+]
+
+
+def mask(text: str) -> tuple[str, int]:
+    return Redactor(salt=SALT).mask(text)
+
+
+@pytest.mark.parametrize(("text", "secret"), SECRETS)
+def test_a_secret_is_masked(text: str, secret: str) -> None:
+    masked, count = mask(text)
+    assert secret in text
+    assert secret not in masked
+    assert count >= 1
+    assert MASK.search(masked)
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_a_look_alike_stays(text: str) -> None:
+    assert mask(text) == (text, 0)
+
+
+@pytest.mark.parametrize("text", [text for text, _ in SECRETS])
+def test_masking_twice_changes_nothing_more(text: str) -> None:
+    masked, _ = mask(text)
+    assert mask(masked) == (masked, 0)
+
+
+def test_what_stands_around_a_secret_stays() -> None:
+    masked, count = mask("a=1\nDB_PASSWORD=hunter2\nb=2 postgres://admin:FAKEPW@10.0.0.5/prod\n")
+    assert count == 2
+    assert MASK.sub("X", masked) == "a=1\nDB_PASSWORD=X\nb=2 postgres://admin:X@10.0.0.5/prod\n"
+
+
+def test_the_same_secret_has_the_same_mask_and_another_salt_another() -> None:
+    text = f"ghp_{MIXED36} and ghp_{MIXED36} and ghp_{MIXED36[::-1]}"
+    first, second, third = MASK.findall(mask(text)[0])
+    assert first == second != third
+    assert mask(text) == mask(text)
+    assert mask(text)[0] != Redactor(salt=b"other").mask(text)[0]
+
+
+def test_rules_add_patterns_and_may_mask_a_group() -> None:
+    redactor = Redactor([r"ACME-\d+", r"pin (?P<secret>\d{4})", r"(x+)y"], SALT)
+    masked, count = redactor.mask("ACME-123 pin 4711 xxy")
+    assert count == 3
+    assert MASK.sub("M", masked) == "M pin M My"
+
+
+def test_a_broken_rule_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"redact\.rules.*\(ab"):
+        Redactor(["(ab"])
+
+
+def test_known_secrets_are_masked_whatever_they_look_like() -> None:
+    masked, count = Redactor(salt=SALT, known=["just some words", "short"]).mask("say just some words, short")
+    assert (MASK.sub("M", masked), count) == ("say M, short", 1)
+
+
+def test_json_values_are_masked_by_shape_and_by_name() -> None:
+    value = {
+        "command": "curl -H 'Authorization: Bearer abcdefghijklmnop1234'",
+        "password": "hunter2",
+        "headers": {"Authorization": "Basic YWRtaW46c2VjcmV0"},
+        "env": [{"name": "DB_PASSWORD", "value": "onlyletters"}, {"name": "HOME", "value": "directory"}],
+        "max_tokens": 4096,
+        "description": "password is required",
+        "ok": [True, None, 1.5],
+    }
+    masked, count = Redactor(salt=SALT).mask_json(value)
+    assert count == 4
+    text = json.dumps(masked)
+    for secret in ("abcdefghijklmnop1234", "hunter2", "YWRtaW46", "onlyletters"):
+        assert secret not in text
+    assert masked["env"][1] == {"name": "HOME", "value": "directory"}
+    assert masked["ok"] == [True, None, 1.5]
+    assert value["password"] == "hunter2"
+
+
+def test_json_nested_beyond_reason_does_not_crash() -> None:
+    value: object = "x"
+    for _ in range(900):
+        value = [value]
+    masked, count = Redactor(salt=SALT).mask_json(value)
+    assert count == 0
+    assert "nested too deep" in repr(masked)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "token=",
+        "token ",
+        "token='",
+        'password: "',
+        "-----BEGIN PRIVATE KEY-----\n",
+        "-----END PRIVATE KEY-----\n",
+        "A" * 70 + "\n-----END PRIVATE KEY-----!",
+        "://a:b",
+        "eyJ",
+        "eyJaaaaaaaaa.",
+        "sk-",
+        "curl -u a",
+        "name: token\n",
+        "Authorization: ",
+        "cookie: a=",
+        "bearer ",
+        "$6$aaaaaaaaa",
+        "<token>",
+        'key=\\"',
+        "a",
+        "name: " + "a" * 60,
+    ],
+)
+def test_hostile_text_takes_time_in_proportion(piece: str) -> None:
+    text = (piece * (150_000 // len(piece) + 1))[:150_000]
+    begin = time.process_time()
+    mask(text)
+    assert time.process_time() - begin < 4
+
+
+@given(st.text(alphabet=st.sampled_from("abX09=:\"'\\ \n-/@.$_passwordtokenkey"), max_size=200))
+def test_any_text_is_masked_without_error_and_only_once(text: str) -> None:
+    masked, count = mask(text)
+    assert (masked == text) == (count == 0)
+    assert mask(masked) == (masked, 0)

@@ -1,0 +1,132 @@
+"""Make text from models, tools, files and servers harmless for a terminal, and nothing in it invisible.
+
+Control sequences that only set colours, move or clear are left out. Everything else that would not be seen as it is
+becomes visible: other control characters as their symbols (ESC as U+241B), C1 controls, text direction marks and
+invisible characters as `<U+202E>`. The payload of a title, link or clipboard sequence stays readable.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_ESC = "\x1b"
+_MOST_HELD = 64
+
+_INVISIBLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
+    "\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
+)
+_JOINERS = "\u200c\u200d"
+_SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_SUSPECT = re.compile(f"[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\ud800-\udfff{_INVISIBLE}{_JOINERS}{_SELECTORS}]")
+_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]{0,48}[ -/]{0,8}[@-~]"
+    r"|\x1b[()*+\-./][0-9A-Za-z<>=]"
+    r"|\x1b[78=>]"
+)
+_UNFINISHED = re.compile(r"(?:\x1b|(?:\x1b\[|\x9b)[0-?]{0,48}[ -/]{0,8}|\x1b[()*+\-./])\Z")
+_LINE_END = re.compile(r"\r\n?")
+_HIDDEN = re.compile(
+    f"[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\ud800-\udfff{_INVISIBLE}]"
+    f"|(?<![^\\x00-\\x7f])[{_JOINERS}]"
+    f"|(?<=[{_JOINERS}])[{_JOINERS}]"
+    f"|(?:(?<=[{_SELECTORS}\\s])|(?<![\\s\\S]))[{_SELECTORS}]"
+)
+_SPACE = re.compile(r"\s+")
+
+
+class Cleaner:
+    """Cleans a text that comes in pieces; a sequence that is cut over two pieces is still one."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._last = ""
+        self._after_return = False
+
+    def feed(self, piece: str) -> str:
+        """Return what can be shown by now."""
+        if not self._held and not self._after_return and _SUSPECT.search(piece) is None:
+            self._last = piece[-1:] or self._last
+            return piece
+        text = self._held + piece
+        if self._after_return and text:
+            text = text.removeprefix("\n")
+            self._after_return = False
+        self._after_return = piece.endswith("\r") or (self._after_return and not text)
+        unfinished = _UNFINISHED.search(text, max(0, len(text) - _MOST_HELD))
+        self._held = unfinished.group() if unfinished else ""
+        return self._clean(text[: len(text) - len(self._held)])
+
+    def close(self) -> str:
+        """Return what was held back, made visible."""
+        rest = self._clean(self._held)
+        self._held = self._last = ""
+        self._after_return = False
+        return rest
+
+    def _clean(self, text: str) -> str:
+        text = _LINE_END.sub("\n", _SEQUENCE.sub("", text))
+        before = f"\u00e9{self._last}" if self._last else ""
+        text = _HIDDEN.sub(_visible, before + text)[len(before) :]
+        self._last = text[-1:] or self._last
+        return text
+
+
+def plain(text: str) -> str:
+    """Clean a whole text. Lines end with a newline, tabs stay."""
+    if _SUSPECT.search(text) is None:
+        return text
+    cleaner = Cleaner()
+    return cleaner.feed(text) + cleaner.close()
+
+
+def literal(text: str) -> str:
+    """Make everything visible and leave nothing out: for what will be run or opened, such as commands."""
+    if _SUSPECT.search(text) is None:
+        return text
+    return _HIDDEN.sub(_visible, text)
+
+
+def one_line(text: str, limit: int) -> str:
+    """Clean, put on one line and cut to `limit` terminal cells, with `...` where it was cut."""
+    return cut_cells(_SPACE.sub(" ", plain(text[: 8 * limit + 1024])).strip(), limit)
+
+
+def cells(text: str) -> int:
+    """Return how many terminal cells a cleaned text takes, at most: emoji sequences count all their parts."""
+    return len(text) if text.isascii() else sum(map(_cell, text))
+
+
+def cut_cells(text: str, limit: int) -> str:
+    """Return `text`, or as much of it as fits with `...` into `limit` cells."""
+    if cells(text) <= limit:
+        return text
+    dots = "..."[: max(0, limit)]
+    room = limit - len(dots)
+    used = end = 0
+    for char in text:
+        used += _cell(char)
+        if used > room:
+            break
+        end += 1
+    return text[:end] + dots
+
+
+def _cell(char: str) -> int:
+    if char == "\ufe0f":
+        return 1
+    if char < "\u0300":
+        return 1
+    if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def _visible(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "\u2421"
+    return "\ufffd" if 0xD800 <= code <= 0xDFFF else f"<U+{code:04X}>"
