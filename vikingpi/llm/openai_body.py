@@ -2,16 +2,17 @@
 
 Source: the public chat completions reference. Quirks come from `Model.compat`:
 `maxTokensField`, `supportsUsage` (also `supportsUsageInStreaming`), `supportsReasoningEffort`,
-`reasoningEffortMap` (level -> word), `thinkingFormat` ("openai" or "openrouter"), `reasoningField`,
-`promptCacheKey`.
+`reasoningEffortMap` (level -> word), `thinkingFormat` ("openai", "openrouter", or "switch" for
+`thinking: {type}`), `reasoningField`, `promptCacheKey`, `callIdLength` (ids of exactly so many letters and digits).
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 
-from vikingpi.decode import Json, as_dict, as_list, as_str
+from vikingpi.decode import Json, as_dict, as_int, as_list, as_str
 from vikingpi.llm.base import Model, Request
 from vikingpi.messages import (
     AssistantMessage,
@@ -26,6 +27,7 @@ from vikingpi.messages import (
 )
 from vikingpi.tokens import IMAGE_TOKENS, estimate
 
+DIRECT = "openai-completions"
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 _EFFORT = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
 _LEAST_OUTPUT = 1024
@@ -50,11 +52,7 @@ def build_body(model: Model, request: Request) -> Json:
     limit = output_limit(model, request, messages)
     if limit:
         body[as_str(model.compat.get("maxTokensField"), "max_tokens")] = limit
-    effort = reasoning_effort(model, request.thinking_level)
-    if effort and model.compat.get("thinkingFormat") == "openrouter":
-        body["reasoning"] = {"effort": effort}
-    elif effort:
-        body["reasoning_effort"] = effort
+    body.update(thinking_fields(model, request.thinking_level))
     if request.tools:
         body["tools"] = chat_tools(request.tools)
     if request.session_id and model.compat.get("promptCacheKey") is True:
@@ -66,6 +64,18 @@ def supports_usage(model: Model) -> bool:
     """Tell whether the endpoint takes `stream_options`."""
     compat = model.compat
     return compat.get("supportsUsage") is not False and compat.get("supportsUsageInStreaming") is not False
+
+
+def thinking_fields(model: Model, level: str) -> Json:
+    """Return what asks for a thinking level."""
+    style = model.compat.get("thinkingFormat")
+    if style == "switch":
+        state = "disabled" if level == "off" else "enabled"
+        return {"thinking": {"type": state}} if model.reasoning else {}
+    effort = reasoning_effort(model, level)
+    if not effort:
+        return {}
+    return {"reasoning": {"effort": effort}} if style == "openrouter" else {"reasoning_effort": effort}
 
 
 def reasoning_effort(model: Model, level: str) -> str:
@@ -118,7 +128,7 @@ def chat_messages(model: Model, system: str, messages: Sequence[Message]) -> lis
     images: list[ImagePart] = []
     for message in messages:
         if isinstance(message, ToolResultMessage):
-            out.append(_tool_result(message))
+            out.append(_tool_result(model, message))
             images += [part for part in message.content if isinstance(part, ImagePart)]
             continue
         if images:
@@ -168,11 +178,11 @@ def _no_image(mime_type: str) -> str:
     return f"[image {mime_type} left out: this model takes no images]"
 
 
-def _tool_result(message: ToolResultMessage) -> Json:
+def _tool_result(model: Model, message: ToolResultMessage) -> Json:
     text = "\n".join(part.text for part in message.content if isinstance(part, TextPart))
     has_image = any(isinstance(part, ImagePart) for part in message.content)
     fallback = "(image attached below)" if has_image else "(no output)"
-    return {"role": "tool", "tool_call_id": message.tool_call_id, "content": text or fallback}
+    return {"role": "tool", "tool_call_id": _call_id(model, message.tool_call_id), "content": text or fallback}
 
 
 def _assistant(model: Model, message: AssistantMessage) -> Json | None:
@@ -184,21 +194,42 @@ def _assistant(model: Model, message: AssistantMessage) -> Json | None:
     if (message.provider, message.model) == (model.provider, model.id):
         out.update(_thinking(model, message))
     if calls:
-        out["tool_calls"] = [_call(call) for call in calls]
+        out["tool_calls"] = [_call(model, call) for call in calls]
     return out
 
 
 def _thinking(model: Model, message: AssistantMessage) -> Json:
-    """Return thinking in the field it came in; any other signature is another wire's proof."""
+    """Return thinking in the field it came in; through litellm a proof goes back with its block."""
     known = (*REASONING_FIELDS, as_str(model.compat.get("reasoningField")))
     fields: dict[str, list[str]] = {}
+    proven: list[Json] = []
     for part in message.content:
-        if isinstance(part, ThinkingPart) and part.signature and part.signature in known and part.thinking:
+        if not isinstance(part, ThinkingPart) or not part.signature:
+            continue
+        if part.signature not in known:
+            proven.append({"type": "thinking", "thinking": part.thinking, "signature": part.signature})
+        elif part.thinking:
             fields.setdefault(part.signature, []).append(part.thinking)
-    return {name: "\n".join(texts) for name, texts in fields.items()}
+    out: Json = {name: "\n".join(texts) for name, texts in fields.items()}
+    return {**out, "thinking_blocks": proven} if proven and model.api == message.api != DIRECT else out
 
 
-def _call(call: ToolCall) -> Json:
+def _call(model: Model, call: ToolCall) -> Json:
     """Servers parse the arguments of earlier calls, so a broken text is never sent back."""
     arguments = json.dumps(call.arguments, ensure_ascii=False, separators=(",", ":"))
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+    function = {"name": call.name, "arguments": arguments}
+    return {"id": _call_id(model, call.id), "type": "function", "function": function}
+
+
+def _call_id(model: Model, id: str) -> str:
+    """Keep an id that the endpoint takes; another provider's is replaced by a hash of it, the same each time.
+
+    Most take 40 characters of letters, digits, `_` and `-`. Through litellm an id may carry a proof and stays.
+    """
+    length = as_int(model.compat.get("callIdLength"))
+    fits = f"[A-Za-z0-9]{{{length}}}" if length else "[A-Za-z0-9_-]{1,40}"
+    if model.api == "litellm" or re.fullmatch(fits, id):
+        return id
+    import hashlib
+
+    return hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[: length or 40]

@@ -1,0 +1,199 @@
+"""Every provider that has no wire of its own, through litellm: the one file that names it.
+
+litellm takes seconds to import, so that happens with the first request to such a model. Its stream is read in a
+daemon thread; an abort is heard at once by the caller and by that thread at its next piece, since litellm offers no
+way to reach the connection below.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from typing import Any
+
+from vikingpi.decode import Json, as_dict, as_int, as_list, as_str
+from vikingpi.errors import BadResponse, ContextTooLong, ProviderError, Unreachable
+from vikingpi.llm.base import Delta, Model, Request, ThinkingDelta
+from vikingpi.llm.failures import Said, masked, provider_error
+from vikingpi.llm.openai_body import build_body, encode
+from vikingpi.llm.openai_wire import SILENCE, Answer
+
+_PREFIXES = {"anthropic-messages": "anthropic", "google-generative-ai": "gemini"}
+# Read by litellm while it is imported: no download of its price list, no `.env` of the current folder, no telemetry.
+_QUIET = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_MODE": "PRODUCTION",
+    "LITELLM_LOG": "CRITICAL",
+    "LITELLM_TELEMETRY": "False",
+}
+_UNREACHED = ("APIConnectionError", "ConnectError", "ConnectTimeout", "Timeout", "ReadTimeout")
+_MARK = {"cache_control": {"type": "ephemeral"}}
+
+
+class LiteLLMBridge:
+    """Provider over litellm; `on_load` is told the provider's name before the first import."""
+
+    def __init__(self, on_load: Callable[[str], None] | None = None) -> None:
+        self._on_load = on_load
+        self._loaded = False
+
+    async def stream(self, model: Model, request: Request) -> AsyncGenerator[Delta]:
+        """Make one request and yield its pieces."""
+        if not self._loaded and self._on_load is not None:
+            self._on_load(model.provider)
+        self._loaded = True
+        reader = _Reader(arguments(model, request), model)
+        answer = Answer(model, time.time)
+        try:
+            async for chunk in reader.chunks():
+                for delta in answer.chunk(chunk):
+                    yield delta
+                for delta in _proofs(chunk):
+                    yield delta
+        finally:
+            reader.stop()
+        for delta in answer.end():
+            yield delta
+
+
+def litellm_name(model: Model) -> str:
+    """Return the model's name as litellm knows it: `<its provider>/<id>`."""
+    if model.provider == "litellm":
+        return model.id
+    own = as_str(model.compat.get("litellmProvider"))
+    return f"{own or _PREFIXES.get(model.api) or model.provider}/{model.id}"
+
+
+def arguments(model: Model, request: Request) -> Json:
+    """Return the keyword arguments of `litellm.completion`."""
+    body: Json = json.loads(encode(build_body(model, request)))
+    name = litellm_name(model)
+    if "anthropic/" in name or "claude" in name:
+        _mark_cache(as_list(body.get("messages")))
+    found: Json = {
+        **body,
+        "model": name,
+        "timeout": SILENCE,
+        "num_retries": 0,
+        "max_retries": 0,
+        "drop_params": True,
+        "stream_options": {"include_usage": True},
+    }
+    if model.base_url:
+        found["api_base"] = model.base_url
+    if model.api_key:
+        found["api_key"] = model.api_key
+    if model.headers:
+        found["extra_headers"] = dict(model.headers)
+    return found
+
+
+def load_litellm() -> Any:
+    """Import litellm without network, telemetry or chatter."""
+    added = {name: value for name, value in _QUIET.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        import litellm
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+    litellm.suppress_debug_info = True
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return litellm
+
+
+class _Reader:
+    """Runs one litellm call in a thread of its own and hands over its chunks."""
+
+    def __init__(self, call: Json, model: Model) -> None:
+        self._call = call
+        self._model = model
+        self._loop = asyncio.get_running_loop()
+        self._items: asyncio.Queue[Json | ProviderError | None] = asyncio.Queue()
+        self._stopped = threading.Event()
+
+    async def chunks(self) -> AsyncGenerator[Json]:
+        threading.Thread(target=self._work, name="vpi-litellm", daemon=True).start()
+        while (item := await self._items.get()) is not None:
+            if isinstance(item, ProviderError):
+                raise item
+            yield item
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _work(self) -> None:
+        try:
+            litellm = load_litellm()
+            stream: Iterable[Any] = litellm.completion(**self._call)
+            for chunk in stream:
+                if self._stopped.is_set():
+                    break
+                self._post(chunk.model_dump(exclude_none=True))
+        except Exception as error:  # noqa: BLE001 - litellm lets through whatever the SDKs below it raise
+            self._post(_failure(self._model, error))
+        finally:
+            self._post(None)
+
+    def _post(self, item: Json | ProviderError | None) -> None:
+        if not self._stopped.is_set() and not self._loop.is_closed():
+            try:
+                self._loop.call_soon_threadsafe(self._items.put_nowait, item)
+            except RuntimeError:  # the loop was closed in between
+                self._stopped.set()
+
+
+def _failure(model: Model, error: Exception) -> ProviderError:
+    """Map by name and status: litellm's exceptions carry `status_code`, `message` and the response."""
+    kind = type(error).__name__
+    text = " ".join(_without_prefix(as_str(getattr(error, "message", "")) or str(error)).split())[:600]
+    if kind == "ContextWindowExceededError":
+        told = f"{model.provider}: {masked(text, model)}"
+        return ContextTooLong(told, status=400, hint="run /compact or start a new session")
+    if kind in _UNREACHED or text.startswith("Connection error"):
+        told = f"{model.provider} cannot be reached: {masked(text, model)}"
+        return Unreachable(told, hint="check the network and the base URL", retryable=True)
+    status = as_int(getattr(error, "status_code", 0))
+    if not status:
+        return BadResponse(f"litellm failed for {model.provider}: {kind}: {masked(text, model)}")
+    headers: Mapping[str, str] = getattr(getattr(error, "response", None), "headers", None) or {}
+    said = Said(status, text, {name.lower(): value for name, value in headers.items()}, {})
+    return provider_error(model, said, time.time())
+
+
+def _without_prefix(text: str) -> str:
+    """Drop `litellm.RateLimitError: RateLimitError: OpenAIException - `."""
+    while True:
+        head, colon, rest = text.partition(": ")
+        if not colon or " " in head or not head.endswith(("Error", "Timeout")):
+            break
+        text = rest
+    head, dash, rest = text.partition("Exception - ")
+    return rest if dash and head.isalnum() else text
+
+
+def _proofs(chunk: Json) -> Iterable[Delta]:
+    """Yield the signatures of thinking blocks (Anthropic), which must be sent back with them."""
+    choices = as_list(chunk.get("choices"))
+    delta = as_dict(as_dict(choices[0]).get("delta")) if choices else {}
+    for block in as_list(delta.get("thinking_blocks")):
+        signature = as_str(as_dict(block).get("signature"))
+        if signature:
+            yield ThinkingDelta("", signature)
+
+
+def _mark_cache(messages: list[Any]) -> None:
+    """Mark the end of the system prompt and of the conversation as cache points."""
+    for message in [*messages[:1], *messages[-1:]]:
+        text = as_str(as_dict(message).get("content"))
+        parts = as_list(as_dict(message).get("content"))
+        if text:
+            message["content"] = [{"type": "text", "text": text, **_MARK}]
+        elif parts and parts[-1].get("type") == "text":
+            parts[-1].update(_MARK)

@@ -1,0 +1,312 @@
+"""Which models there are, which one is meant, and who speaks to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from vikingpi.decode import Json
+from vikingpi.errors import ConfigError
+from vikingpi.llm.base import Model, Price, Provider, ProviderFor
+from vikingpi.llm.catalog import (
+    DEFAULT_OUTPUT,
+    DEFAULT_WINDOW,
+    LITELLM,
+    PROVIDERS,
+    KnownModel,
+    KnownProvider,
+)
+from vikingpi.llm.litellm_bridge import LiteLLMBridge
+from vikingpi.llm.models_file import FileModel, FileProvider, Key, plain_key, read_auth, read_key, read_models
+from vikingpi.llm.openai_body import DIRECT
+from vikingpi.llm.openai_wire import OpenAIWire
+from vikingpi.net import Transport
+
+THINKING_LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
+NO_MODEL_HINT = """\
+choose one of these:
+  - set a key:        export ANTHROPIC_API_KEY=...   (or OPENAI_API_KEY, OPENROUTER_API_KEY, GEMINI_API_KEY, ...)
+  - keep a key:       {auth}   {{"anthropic": {{"apiKey": "..."}}}}
+  - own endpoint:     {models}   {{"providers": {{"my": {{"baseUrl": "http://...",
+                      "api": "openai-completions", "models": [{{"id": "..."}}]}}}}}}
+  - on this machine:  start Ollama, LM Studio or llama.cpp; it is found by itself
+  - just look:        vpi demo   (plays a script, needs no key)"""
+
+_LISTED = 8
+_NO_KEY = Key("", "")
+
+
+class ProviderSetup(NamedTuple):
+    """How a provider is reached. `ready` when it has a key or was configured to need none."""
+
+    name: str
+    api: str
+    base_url: str
+    key: Key
+    headers: dict[str, str]
+    compat: Json
+    key_variables: tuple[str, ...]
+    ready: bool
+
+
+class Catalog(NamedTuple):
+    """Every known model, those of models.json first; `setups` by provider name."""
+
+    setups: dict[str, ProviderSetup]
+    models: tuple[Model, ...]
+    models_file: Path
+    auth_file: Path
+
+    def ready(self, model: Model) -> bool:
+        return self.setups[model.provider].ready
+
+    @property
+    def usable(self) -> tuple[Model, ...]:
+        """The models that can be asked right now."""
+        return tuple(model for model in self.models if self.ready(model))
+
+
+class Choice(NamedTuple):
+    """A model; `thinking_level` where the pattern named one; `note` is a line for the user or empty."""
+
+    model: Model
+    thinking_level: str | None = None
+    note: str = ""
+
+
+def load_catalog(models_file: Path, auth_file: Path, env: Mapping[str, str]) -> Catalog:
+    """Join models.json, auth.json, the environment and the built-in table.
+
+    A key of models.json wins over one of auth.json, that over the environment. Raise ConfigError for a broken file.
+    """
+    configured = read_models(models_file, env)
+    auth = read_auth(auth_file, env)
+    known = {provider.name: provider for provider in PROVIDERS}
+    setups: dict[str, ProviderSetup] = {}
+    models: list[Model] = []
+    for name in (*configured, *(name for name in known if name not in configured)):
+        entry, builtin = configured.get(name), known.get(name)
+        setup = _setup(name, entry, builtin, auth.get(name), env)
+        if entry is not None and setup.api == DIRECT and not setup.base_url:
+            raise ConfigError(f"{models_file}: providers.{name}.baseUrl is missing")
+        setups[name] = setup
+        listed = entry.models if entry is not None else ()
+        models += [_from_file(setup, item) for item in listed]
+        own = {item.id for item in listed}
+        models += [_from_table(setup, item) for item in (builtin.models if builtin else ()) if item.id not in own]
+    return Catalog(setups, tuple(models), models_file, auth_file)
+
+
+def resolve(catalog: Catalog, pattern: str, *, provider: str = "", api_key: str = "") -> Choice:
+    """Find the model for `--model`: provider/id, id, or a part of either that fits one only; `:level` may follow.
+
+    An id that is not known is taken as it is when it is written with a known provider. Raise ConfigError where
+    nothing or more than one fits, or the provider has no key.
+    """
+    if provider and provider not in catalog.setups:
+        raise ConfigError(f"unknown provider {provider!r}", hint=f"known: {', '.join(sorted(catalog.setups))}")
+    found = _find(catalog, pattern, provider)
+    level: str | None = None
+    head, _, tail = pattern.rpartition(":")
+    if found is None and head and tail in THINKING_LEVELS:
+        found, level, pattern = _find(catalog, head, provider), tail, head
+    if found is None:
+        found = _fuzzy(catalog, pattern, provider) or _new(catalog, pattern, provider)
+    if found is None:
+        raise ConfigError(f"no model fits {pattern!r}", hint="`vpi --list-models` shows the known ones")
+    if api_key:
+        found = found._replace(api_key=plain_key(api_key, "--api-key"), key_source="--api-key")
+    elif not catalog.ready(found):
+        raise _no_key(catalog.setups[found.provider])
+    return Choice(found, level)
+
+
+def default_model(catalog: Catalog, setting: str, session: tuple[str, str] | None) -> Choice:
+    """Choose the model of the setting, else the session's, else the first one that has a key.
+
+    Raise ConfigError, with all ways to get one as its hint, where there is none.
+    """
+    if setting:
+        return resolve(catalog, setting)
+    usable = catalog.usable
+    wanted = "/".join(session) if session is not None else ""
+    if session is not None:
+        found = _find(catalog, session[1], session[0]) or _new(catalog, session[1], session[0])
+        if found is not None and catalog.ready(found):
+            return Choice(found)
+    if not usable:
+        hint = NO_MODEL_HINT.format(auth=catalog.auth_file, models=catalog.models_file)
+        raise ConfigError("no model is configured", hint=hint)
+    first = usable[0]
+    note = f"the session's model {wanted} is not available, using {first.provider}/{first.id}" if wanted else ""
+    return Choice(first, note=note)
+
+
+def find_provider(transport: Transport, on_load: Callable[[str], None] | None = None) -> ProviderFor:
+    """Return who speaks which `api`; `on_load` is told the provider's name before a slow import."""
+    bridge = LiteLLMBridge(on_load)
+    wires: dict[str, Provider] = {
+        DIRECT: OpenAIWire(transport),
+        "anthropic-messages": bridge,
+        "google-generative-ai": bridge,
+        LITELLM: bridge,
+    }
+
+    def find(model: Model) -> Provider:
+        wire = wires.get(model.api)
+        if wire is None:
+            raise ConfigError(
+                f"{model.provider}/{model.id} has the unknown api {model.api!r}",
+                hint=f"known: {', '.join(wires)}",
+            )
+        return wire
+
+    return find
+
+
+def list_models(catalog: Catalog, query: str = "") -> str:
+    """Return a table of the models whose provider or id holds the query, those with a key first."""
+    models = [model for model in catalog.models if query.lower() in f"{model.provider}/{model.id}".lower()]
+    models.sort(key=lambda model: not catalog.ready(model))
+    if not models:
+        return f"no model fits {query!r}"
+    head = ("provider", "model", "context", "output", "thinking", "images", "key")
+    rows = [head, *(_row(catalog, model) for model in models)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _row(catalog: Catalog, model: Model) -> tuple[str, ...]:
+    def yes(value: bool) -> str:
+        return "yes" if value else "-"
+
+    return (
+        model.provider,
+        model.id,
+        f"{model.context_window / 1000:.0f}k",
+        f"{model.max_tokens / 1000:.0f}k",
+        yes(model.reasoning),
+        yes(model.images),
+        yes(catalog.ready(model)),
+    )
+
+
+def _setup(
+    name: str,
+    entry: FileProvider | None,
+    builtin: KnownProvider | None,
+    auth: Key | None,
+    env: Mapping[str, str],
+) -> ProviderSetup:
+    variables = builtin.key_variables if builtin else ()
+    key = (entry.key if entry else None) or auth or _environment_key(variables, env)
+    base_url = builtin.base_url if builtin else ""
+    replaced = entry.base_url if entry else ""
+    if not replaced and builtin and builtin.base_variable:
+        replaced = env.get(builtin.base_variable, "").strip().rstrip("/")
+    compat: Json = dict(builtin.compat) if builtin else {}
+    if replaced and replaced != base_url:
+        # Other servers under a well-known name need not know this provider's own extensions.
+        compat.pop("promptCacheKey", None)
+    keyless = bool(replaced) or (entry is not None and entry.key is None and builtin is None)
+    return ProviderSetup(
+        name=name,
+        api=(entry.api if entry else "") or (builtin.api if builtin else DIRECT),
+        base_url=replaced or base_url,
+        key=key or _NO_KEY,
+        headers=entry.headers if entry else {},
+        compat={**compat, **(entry.compat if entry else {})},
+        key_variables=variables,
+        ready=not (key and key.missing) and (bool(key and key.value) or keyless or name == LITELLM),
+    )
+
+
+def _environment_key(variables: tuple[str, ...], env: Mapping[str, str]) -> Key | None:
+    found = next((name for name in variables if env.get(name, "").strip()), None)
+    return read_key(f"${found}", found, env) if found is not None else None
+
+
+def _from_table(setup: ProviderSetup, known: KnownModel) -> Model:
+    compat: Json = dict(setup.compat)
+    if "X" in known.flags:
+        compat["reasoningEffortMap"] = {"xhigh": "xhigh", "max": "xhigh"}
+    return _model(setup, known.id, compat)._replace(
+        context_window=known.context_window,
+        max_tokens=known.max_tokens,
+        reasoning="R" in known.flags,
+        images="V" in known.flags,
+        price=known.price,
+    )
+
+
+def _from_file(setup: ProviderSetup, item: FileModel) -> Model:
+    return _model(setup, item.id, {**setup.compat, **item.compat})._replace(
+        context_window=item.context_window,
+        max_tokens=item.max_tokens,
+        reasoning=item.reasoning,
+        images=item.images,
+        price=item.price,
+    )
+
+
+def _model(setup: ProviderSetup, id: str, compat: Json) -> Model:
+    return Model(
+        provider=setup.name,
+        id=id,
+        api=setup.api,
+        base_url=setup.base_url,
+        api_key=setup.key.value,
+        headers=setup.headers,
+        context_window=DEFAULT_WINDOW,
+        max_tokens=DEFAULT_OUTPUT,
+        reasoning=False,
+        images=False,
+        price=Price(),
+        compat=compat,
+        key_source=setup.key.source,
+    )
+
+
+def _find(catalog: Catalog, pattern: str, provider: str) -> Model | None:
+    """Find an exact provider/id, or an exact id, of a provider with a key if there is one."""
+    models = [model for model in catalog.models if provider in ("", model.provider)]
+    for model in models:
+        if f"{model.provider}/{model.id}" == pattern:
+            return model
+    named = [model for model in models if model.id == pattern]
+    named.sort(key=lambda model: not catalog.ready(model))
+    return named[0] if named else None
+
+
+def _fuzzy(catalog: Catalog, pattern: str, provider: str) -> Model | None:
+    """Find the one model that holds the pattern; without any key, the first, whose missing key is then named."""
+    fitting = [
+        model
+        for model in catalog.models
+        if provider in ("", model.provider) and pattern.lower() in f"{model.provider}/{model.id}".lower()
+    ]
+    usable = [model for model in fitting if catalog.ready(model)]
+    if len(usable) > 1:
+        names = [f"{model.provider}/{model.id}" for model in usable]
+        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        raise ConfigError(f"{pattern!r} fits several models", hint=f"{', '.join(names[:_LISTED])}{more}")
+    return (usable or fitting or [None])[0]
+
+
+def _new(catalog: Catalog, pattern: str, provider: str) -> Model | None:
+    """Take an id as it is when its provider is known."""
+    name, _, id = (provider, "", pattern.removeprefix(f"{provider}/")) if provider else pattern.partition("/")
+    setup = catalog.setups.get(name)
+    return _model(setup, id, dict(setup.compat)) if setup is not None and id else None
+
+
+def _no_key(setup: ProviderSetup) -> ConfigError:
+    if setup.key.missing:
+        return ConfigError(
+            f"the key of {setup.name} is ${setup.key.missing}, which is not set",
+            hint=f"export {setup.key.missing}=...",
+        )
+    ways = [f"set {setup.key_variables[0]}"] if setup.key_variables else []
+    return ConfigError(f"no key for {setup.name}", hint=", ".join([*ways, "add it to auth.json, or pass --api-key"]))
