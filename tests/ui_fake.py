@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from vikingpi.agent.inbox import Inbox
 from vikingpi.command import Command
+from vikingpi.config.model import Settings
 from vikingpi.decode import Json
 from vikingpi.errors import VpiError
 from vikingpi.events import (
@@ -108,12 +109,13 @@ class FakeStore:
 class FakeAgent:
     def __init__(self) -> None:
         self.inbox = Inbox()
+        self.last_error: VpiError | None = None
 
-    def steer(self, text: str) -> None:
-        self.inbox.steer(user_text(text, 0))
+    def steer(self, text: str, images: Sequence[ImagePart] = ()) -> None:
+        self.inbox.steer(UserMessage((TextPart(text), *images), 0))
 
-    def follow_up(self, text: str) -> None:
-        self.inbox.follow_up(user_text(text, 0))
+    def follow_up(self, text: str, images: Sequence[ImagePart] = ()) -> None:
+        self.inbox.follow_up(UserMessage((TextPart(text), *images), 0))
 
 
 @dataclass
@@ -133,6 +135,8 @@ class FakeApp:
     """Plays `play(app, text)` for each prompt; the last assistant MessageEnd is the answer."""
 
     def __init__(self, play: Play, *, session: SessionLog | None = None) -> None:
+        self.settings = Settings()
+        self.started = 0
         self.parts = FakeParts(session or memory_session("/srv/app/proj"))
         self.commands: tuple[Command, ...] = ()
         self.quit_requested = False
@@ -156,6 +160,9 @@ class FakeApp:
     def emit(self, event: Event) -> None:
         for listener in self._listeners:
             listener(event)
+
+    async def start(self) -> None:
+        self.started += 1
 
     async def submit(self, text: str, images: Sequence[ImagePart] = ()) -> AssistantMessage | None:
         async with self._busy:
@@ -181,9 +188,10 @@ class FakeApp:
         self.sessions += 1
         self.parts = FakeParts(memory_session("/srv/app/proj"))
 
-    async def compact(self, instructions: str = "") -> None:
+    async def compact(self, instructions: str = "") -> str | None:
         async with self._busy:
             self.compacted.append(instructions)
+        return None
 
     def status(self) -> Figures:
         return self.figures

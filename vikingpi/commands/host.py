@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Protocol
 
 from vikingpi.command import Command
+from vikingpi.config.model import Settings
 from vikingpi.decode import Json
+from vikingpi.errors import VpiError
 from vikingpi.events import Event, StoreState
 from vikingpi.llm.base import Model
 from vikingpi.messages import AssistantMessage, ImagePart
@@ -51,11 +53,16 @@ class RunningAgent(Protocol):
     @property
     def inbox(self) -> Queues: ...
 
-    def steer(self, text: str) -> None:
+    @property
+    def last_error(self) -> VpiError | None:
+        """What the last prompt failed with."""
+        ...
+
+    def steer(self, text: str, images: Sequence[ImagePart] = ()) -> None:
         """Give a text to the model after the answer that runs and its tools."""
         ...
 
-    def follow_up(self, text: str) -> None:
+    def follow_up(self, text: str, images: Sequence[ImagePart] = ()) -> None:
         """Give a text to the model when it would otherwise stop."""
         ...
 
@@ -137,6 +144,9 @@ class Host(Protocol):
     quit_requested: bool
 
     @property
+    def settings(self) -> Settings: ...
+
+    @property
     def parts(self) -> OpenParts: ...
 
     @property
@@ -147,12 +157,18 @@ class Host(Protocol):
 
     def subscribe(self, listener: Callable[[Event], None]) -> None: ...
 
+    async def start(self) -> None:
+        """Open the session; ConfigError or SessionError when that is impossible."""
+        ...
+
     async def submit(self, text: str, images: Sequence[ImagePart] = ()) -> AssistantMessage | None: ...
 
     def abort(self) -> None: ...
 
     async def new_session(self) -> None: ...
 
-    async def compact(self, instructions: str = "") -> None: ...
+    async def compact(self, instructions: str = "") -> str | None:
+        """Compact now; return why it was not done, if it was not."""
+        ...
 
     def status(self) -> Figures: ...

@@ -21,7 +21,7 @@ from vikingpi.session.entries import message_to_json, usage_to_json
 from vikingpi.session.ids import iso_time
 from vikingpi.session.reader import VERSION
 from vikingpi.ui.lines import Line, failure_of
-from vikingpi.ui.plain import Prompt, Reporter, Start, run_prompts, write
+from vikingpi.ui.plain import Prompt, Reporter, Start, hint_of, run_prompts, write
 
 _WRITTEN_AT_THE_END = ("responseId", "rawStopReason", "durationMs", "thinkingLevel")
 
@@ -266,7 +266,7 @@ async def run_json(app: Host, prompts: Sequence[Prompt], out: TextIO, err: TextI
     except VpiError as error:
         report.line(Line(str(error), "error", error.hint))
         return 1
-    failure = failure_of(answer)
+    failure = failure_of(answer, hint_of(app))
     if failure is not None and not stream.gone:
         report.line(failure)
     return 0 if failure is None else 1

@@ -19,6 +19,8 @@ from vikingpi.events import (
 )
 from vikingpi.messages import AssistantMessage
 
+LINE_CELLS = 1000
+
 
 class Line(NamedTuple):
     """`hint` says what the reader can do, or is empty."""
@@ -78,12 +80,12 @@ def line_of(event: Event) -> Line | None:
             return None
 
 
-def failure_of(answer: AssistantMessage | None) -> Line | None:
-    """Return what is wrong with the last answer of a prompt, None when it is whole."""
+def failure_of(answer: AssistantMessage | None, hint: str = "") -> Line | None:
+    """Return what is wrong with the last answer of a prompt, None when it is whole; `hint` is for a failed request."""
     if answer is None:
         return Line("there was no answer", "error")
     if answer.stop_reason == "error":
-        return Line(answer.error_message or "the request failed", "error")
+        return Line(answer.error_message or "the request failed", "error", hint)
     if answer.stop_reason == "aborted":
         return Line(answer.error_message or "aborted", "error")
     if answer.stop_reason == "length":
@@ -98,5 +100,5 @@ def failure_of(answer: AssistantMessage | None) -> Line | None:
 def written(line: Line) -> str:
     """Write a line for a stream without colour, the hint on a line of its own; ends with a newline."""
     prefix = "" if line.level == "info" else f"{line.level}: "
-    text = f"{prefix}{safetext.one_line(line.text)}\n"
-    return f"{text}hint: {safetext.one_line(line.hint)}\n" if line.hint else text
+    text = f"{prefix}{safetext.one_line(line.text, LINE_CELLS)}\n"
+    return f"{text}hint: {safetext.one_line(line.hint, LINE_CELLS)}\n" if line.hint else text

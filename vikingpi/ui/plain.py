@@ -80,6 +80,12 @@ async def run_prompts(app: Host, prompts: Sequence[Prompt]) -> AssistantMessage 
     return answer
 
 
+def hint_of(app: Host) -> str:
+    """Return what the user can do about the last failed request."""
+    failure = app.parts.agent.last_error
+    return failure.hint if failure is not None else ""
+
+
 async def run_print(app: Host, prompts: Sequence[Prompt], out: TextIO, err: TextIO, start: Start | None = None) -> int:
     """Answer the prompts and return the exit code; `start` opens the session, with its events reported."""
     report = Reporter(err)
@@ -93,7 +99,7 @@ async def run_print(app: Host, prompts: Sequence[Prompt], out: TextIO, err: Text
     except VpiError as error:
         report.line(Line(str(error), "error", error.hint))
         return 1
-    failure = failure_of(answer)
+    failure = failure_of(answer, hint_of(app))
     if answer is not None:
         write_answer(answer, out)
         if failure is None and not answer.text.strip():

@@ -1,0 +1,146 @@
+"""Run the interactive program over a fake application; what the user sent goes to the file named by UI_TEST_LOG.
+
+The first word of a prompt says what the model does: SAY the rest, SLOW n words, HANG, TOOL, FAIL, MD a document.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from ui_fake import FakeApp, FakeStore, Figures, answer, session_in, text_answer, text_events, tool_events, user_events
+
+from vikingpi.commands.misc import all_commands
+from vikingpi.errors import AuthFailed
+from vikingpi.events import (
+    Event,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    StoreState,
+    ToolStart,
+    ToolUpdate,
+    TurnEnd,
+    TurnStart,
+)
+from vikingpi.messages import ToolCall, UserMessage, text_of
+from vikingpi.ui.repl import run_repl
+
+DOCUMENT = """# Überblick 界面
+
+Some *text* with `code` and 漢字 and 🎉 emoji that is long enough to be wrapped at forty columns.
+
+| name | 値 |
+|------|----|
+| 項目 | 12 |
+
+```python
+def f(x):
+
+    return x
+```
+
+- one
+- two
+"""
+
+
+def log(kind: str, text: str) -> None:
+    with Path(os.environ["UI_TEST_LOG"]).open("a") as file:
+        file.write(json.dumps([kind, text]) + "\n")
+
+
+async def words(app: FakeApp, count: int) -> AsyncIterator[Event]:
+    yield MessageStart(text_answer(""))
+    said = ""
+    for number in range(count):
+        piece = f"w{number} " if number % 8 else f"\n\nw{number} "
+        said += piece
+        yield MessageUpdate("text_delta", 0, piece)
+        await asyncio.sleep(0.01)
+        if app.stop.is_set():
+            yield MessageEnd(text_answer(said, "aborted"))
+            return
+    yield MessageUpdate("text_end", 0)
+    yield MessageEnd(text_answer(said))
+
+
+async def tool(app: FakeApp) -> AsyncIterator[Event]:
+    call = ToolCall("c1", "bash", {"command": "for i in 1 2 3; do echo row $i; done"})
+    yield MessageEnd(answer(call, reason="toolUse"))
+    yield ToolStart(call)
+    output = ""
+    for number in range(9):
+        output += f"row {number}\n"
+        yield ToolUpdate(call, output)
+        await asyncio.sleep(0.02)
+    if app.figures.cwd.endswith("wait"):
+        await app.stop.wait()
+    for event in tool_events(call, output)[1:]:
+        yield event
+    for event in text_events(text_answer("tool done"), ["tool ", "done"]):
+        yield event
+
+
+async def respond(app: FakeApp, text: str) -> AsyncIterator[Event]:
+    word, _, rest = text.partition(" ")
+    if word == "SLOW":
+        async for event in words(app, int(rest.split()[0])):
+            yield event
+    elif word == "TOOL":
+        async for event in tool(app):
+            yield event
+    elif word == "HANG":
+        await app.stop.wait()
+        yield MessageEnd(text_answer("", "aborted"))
+    elif word == "FAIL":
+        app.parts.agent.last_error = AuthFailed("401", hint="check the key \x1b[2Jof lab")
+        yield MessageEnd(text_answer("", "error", "401: bad key \x1b]0;owned\x07"))
+    else:
+        said = {"MD": DOCUMENT, "SAY": rest}.get(word, "ok")
+        for event in text_events(text_answer(said), [said[n : n + 7] for n in range(0, len(said), 7)]):
+            yield event
+
+
+async def play(app: FakeApp, text: str) -> AsyncIterator[Event]:
+    inbox = app.parts.agent.inbox
+    while True:
+        yield TurnStart()
+        log("user", text)
+        for event in user_events(text):
+            yield event
+        last = None
+        async for event in respond(app, text):
+            yield event
+            last = event.message if isinstance(event, MessageEnd) else last
+        yield TurnEnd(text_answer(""), ())
+        heard: UserMessage | None = None
+        if not app.stop.is_set():
+            heard = inbox.take_steering(lambda message: message) or inbox.take_follow_up(lambda message: message)
+        if heard is None:
+            return
+        text = text_of(heard)
+
+
+async def main(folder: Path, options: set[str]) -> int:
+    session = session_in(folder / "sessions", "what was\nbefore") if "resume" in options else None
+    app = FakeApp(play, session=session)
+    app.parts.takeover = FakeStore()
+    app.commands = all_commands(app)
+    app.figures = Figures(
+        cwd="/srv/项目-🎉👨‍👩‍👧/app/wait" if "wait" in options else "/srv/项目-🎉👨‍👩‍👧/app",
+        store=StoreState("openviking", True, 2, 420, 600),
+    )
+    app.parts.notices = ("a notice",)
+    prompts = [("SAY from the command line", ())] if "initial" in options else []
+    code = await run_repl(app, prompts, folder / "history")
+    log("submitted", json.dumps(app.submitted))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(Path(sys.argv[1]), set(sys.argv[2:]))))

@@ -1,0 +1,127 @@
+"""A pseudo-terminal with a program in it and the screen that a person would see."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pyte
+
+CHILD = Path(__file__).parent / "ui_child.py"
+PATIENCE = 10.0
+
+
+class Terminal:
+    """Starts ui_child.py in a terminal of its own; `raw` is every byte that it wrote."""
+
+    def __init__(
+        self, folder: Path, *options: str, columns: int = 80, rows: int = 24, term: str = "xterm-256color", **env: str
+    ) -> None:
+        self.raw = b""
+        self.log = folder / "log"
+        self.screen = pyte.HistoryScreen(columns, rows, history=5000, ratio=1)
+        self._stream = pyte.ByteStream(self.screen)
+        self._descriptor, slave = pty.openpty()
+        self._size(columns, rows)
+        self.before = termios.tcgetattr(slave)
+        self._slave = slave
+        root = str(Path(__file__).parent.parent)
+        self.process = subprocess.Popen(
+            [sys.executable, str(CHILD), str(folder), *options],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(folder),
+                "TERM": term,
+                "LANG": "C.UTF-8",
+                "PYTHONPATH": root,
+                "UI_TEST_LOG": str(self.log),
+                **env,
+            },
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+
+    def send(self, text: str) -> None:
+        os.write(self._descriptor, text.encode())
+
+    def read(self, seconds: float = 0.0) -> None:
+        """Take what comes within some seconds."""
+        end = time.monotonic() + seconds
+        while select.select([self._descriptor], [], [], max(0.0, end - time.monotonic()))[0]:
+            try:
+                data = os.read(self._descriptor, 65536)
+            except OSError:
+                return
+            self.raw += data
+            self._stream.feed(data)
+
+    def wait(self, text: str, *, gone: bool = False) -> str:
+        """Wait until a text is on the screen, or `gone` from it, and return the screen."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            self.read(0.02)
+            if (text in self.text()) is not gone:
+                return self.text()
+        raise AssertionError(f"{text!r} {'is still' if gone else 'did not come'} on the screen:\n{self.text()}")
+
+    def text(self) -> str:
+        return "\n".join(line.rstrip() for line in self.screen.display)
+
+    def everything(self) -> list[str]:
+        """The lines of the scrollback and the screen."""
+        past = ["".join(row[x].data for x in range(self.screen.columns)).rstrip() for row in self.screen.history.top]
+        return past + [line.rstrip() for line in self.screen.display]
+
+    def resize(self, columns: int, rows: int) -> None:
+        self.read(0.05)
+        self._size(columns, rows)
+        self.screen.resize(rows, columns)
+        self.process.send_signal(signal.SIGWINCH)
+
+    def sent(self) -> list[str]:
+        """What reached the application as messages of the user."""
+        if not self.log.exists():
+            return []
+        lines = [json.loads(line) for line in self.log.read_text().splitlines()]
+        return [text for kind, text in lines if kind == "user"]
+
+    def wait_sent(self, count: int) -> list[str]:
+        end = time.monotonic() + PATIENCE
+        while len(self.sent()) < count and time.monotonic() < end:
+            self.read(0.02)
+        return self.sent()
+
+    def end(self) -> int:
+        """Wait for the program's end and return its exit code."""
+        end = time.monotonic() + PATIENCE
+        while self.process.poll() is None and time.monotonic() < end:
+            self.read(0.02)
+        self.read(0.05)
+        return self.process.wait(timeout=1)
+
+    def restored(self) -> bool:
+        """Whether the terminal is as it was before."""
+        return termios.tcgetattr(self._slave) == self.before
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self._descriptor)
+        os.close(self._slave)
+
+    def _size(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

@@ -1,0 +1,49 @@
+"""The table of slash commands, and those that fit nowhere else."""
+
+from __future__ import annotations
+
+from vikingpi.command import Command
+from vikingpi.commands.host import Host
+from vikingpi.commands.model import model_commands
+from vikingpi.commands.session import session_commands
+from vikingpi.commands.viking_status import viking_commands
+
+KEYS = """
+| key | what it does |
+|---|---|
+| Enter | send; while the model works: give it the text after the present answer |
+| Alt+Enter | send when everything else is done |
+| Ctrl+J | new line |
+| Esc | abort; queued texts come back into the editor |
+| Alt+Up | bring queued texts back into the editor |
+| Ctrl+C | clear the editor; abort; twice: leave |
+| Ctrl+D | leave |
+"""
+
+
+def all_commands(app: Host) -> tuple[Command, ...]:
+    """Return every slash command, sorted by name."""
+    commands = (
+        *model_commands(app),
+        *session_commands(app),
+        *viking_commands(app),
+        *misc_commands(app),
+    )
+    return tuple(sorted(commands, key=lambda command: command.name))
+
+
+def misc_commands(app: Host) -> tuple[Command, ...]:
+    """Return /help and /quit."""
+
+    async def show_help(argument: str) -> str:
+        lines = [f"- `/{command.name}` - {command.description}" for command in app.commands]
+        return "\n".join([*lines, "", KEYS.strip()])
+
+    async def leave(argument: str) -> str:
+        app.quit_requested = True
+        return ""
+
+    return (
+        Command("help", "show commands and keys", show_help),
+        Command("quit", "leave", leave),
+    )

@@ -1,0 +1,33 @@
+"""/viking: what the context store holds and does."""
+
+from __future__ import annotations
+
+from vikingpi.command import Command
+from vikingpi.commands.host import Host
+
+OFF = "The context store is off."
+WORDS = ("commit", "off", "on", "overview", "reconnect")
+
+
+def viking_commands(app: Host) -> tuple[Command, ...]:
+    """Return /viking."""
+
+    async def viking(argument: str) -> str:
+        store = app.parts.takeover
+        if store is None:
+            return OFF
+        match argument:
+            case "":
+                return await store.report()
+            case "commit":
+                return await store.commit()
+            case "off" | "on":
+                return await store.switch(argument == "on")
+            case "overview":
+                return store.overview() or "Nothing is covered by an overview yet."
+            case "reconnect":
+                return await store.reconnect()
+            case _:
+                return f"/viking has no `{argument}`; it knows: {', '.join(WORDS)}."
+
+    return (Command("viking", "[commit|overview|reconnect|off|on] - the context store", viking, lambda: WORDS),)

@@ -1,0 +1,104 @@
+"""What is printed once and stays: lines, rows, texts and blocks, cleaned and painted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from vikingpi import safetext
+from vikingpi.messages import (
+    AssistantMessage,
+    ImagePart,
+    Message,
+    TextPart,
+    ToolCall,
+    ToolResultMessage,
+    UserMessage,
+)
+from vikingpi.ui.blocks import Block, blocks_of
+from vikingpi.ui.lines import LINE_CELLS, Line
+from vikingpi.ui.render import Painter
+from vikingpi.ui.rows import Row, clipped, fold, heads
+
+Show = Callable[[Sequence[str], bool], None]
+PAST_LINES = 20
+
+
+class Printer:
+    """`show(lines, gap)` prints lines, after a blank one where `gap` is True; `columns()` is the width now."""
+
+    def __init__(self, show: Show, columns: Callable[[], int], painter: Painter) -> None:
+        self.painter = painter
+        self._show = show
+        self._columns = columns
+
+    def line(self, line: Line, *, gap: bool = False) -> None:
+        """Print one line and its hint."""
+        prefix = "" if line.level == "info" else f"{line.level}: "
+        texts = [prefix + safetext.one_line(line.text, LINE_CELLS)]
+        if line.hint:
+            texts.append(f"hint: {safetext.one_line(line.hint, LINE_CELLS)}")
+        self._show([self.painter.theme.paint(text, line.level) for text in texts], gap)
+
+    def rows(self, rows: Sequence[Row]) -> None:
+        """Print rows, each cut to the width of the terminal."""
+        self._show(self.painted(rows, self._columns()), True)
+
+    def text(self, rows: Sequence[Row]) -> None:
+        """Print rows in full; the terminal wraps them."""
+        self._show([self.painter.theme.paint(row.text, row.style) for row in rows], True)
+
+    def block(self, block: Block) -> None:
+        """Print a finished block of an answer."""
+        self._show(self.painter.block(block, self._columns()), block.begins)
+
+    def markdown(self, text: str) -> None:
+        """Print a whole text of Markdown."""
+        for block in blocks_of(safetext.plain(text)):
+            self.block(block)
+
+    def painted(self, rows: Sequence[Row], columns: int) -> list[str]:
+        """Return rows ready for the terminal, each cut to a width."""
+        cut = [clipped(row, columns) for row in rows]
+        return [self.painter.theme.paint(row.text, row.style) for row in cut]
+
+
+def user_rows(message: UserMessage, style: str) -> list[Row]:
+    """Write what the user said as it is echoed."""
+    texts = [safetext.plain(part.text) for part in message.content if isinstance(part, TextPart)]
+    images = sum(isinstance(part, ImagePart) for part in message.content)
+    lines = "\n".join(texts).rstrip("\n").split("\n")
+    rows = [Row(f"> {lines[0]}", style), *(Row(f"  {line}", style) for line in lines[1:])]
+    return [*rows, Row(f"  ({images} image{'s' if images > 1 else ''})", "dim")] if images else rows
+
+
+def print_past(printer: Printer, messages: Sequence[Message], user_turns: int) -> None:
+    """Print the last user turns of a session, dimmed."""
+    starts = [at for at, message in enumerate(messages) if _begins_turn(message)]
+    if not starts:
+        return
+    first = starts[-user_turns:][0]
+    left = sum(at < first for at in starts)
+    if left:
+        printer.rows([Row(f"... ({left} earlier turn{'' if left == 1 else 's'})", "dim")])
+    calls = {
+        call.id: call for message in messages[first:] if isinstance(message, AssistantMessage) for call in message.calls
+    }
+    for message in messages[first:]:
+        if rows := _past_rows(message, calls):
+            (printer.rows if isinstance(message, ToolResultMessage) else printer.text)(rows)
+
+
+def _past_rows(message: Message, calls: dict[str, ToolCall]) -> list[Row]:
+    match message:
+        case UserMessage():
+            return user_rows(message, "dim") if message.kind == "user" else []
+        case AssistantMessage():
+            text = safetext.plain(message.text).strip("\n")
+            return fold(text.split("\n"), PAST_LINES, "dim") if text else []
+        case ToolResultMessage():
+            call = calls.get(message.tool_call_id)
+            return [row._replace(style="dim") for row in heads(call)] if call is not None else []
+
+
+def _begins_turn(message: Message) -> bool:
+    return isinstance(message, UserMessage) and message.kind == "user"

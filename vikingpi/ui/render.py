@@ -1,0 +1,148 @@
+"""Markdown and code as lines of text with colour codes. The input is free of control sequences."""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from vikingpi.ui.blocks import Block
+from vikingpi.ui.theme import Depth, Theme
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import Console, JustifyMethod, RenderableType
+    from rich.markdown import Markdown
+    from rich.segment import Segment
+
+_RICH_DEPTH: dict[Depth, Literal["standard", "256", "truecolor"]] = {
+    "none": "standard",
+    "16": "standard",
+    "256": "256",
+    "true": "truecolor",
+}
+MOST_COLUMNS = 2000
+
+
+def preload() -> None:
+    """Import what rendering needs, ahead of its first use."""
+    _markdown_class()
+
+
+class Painter:
+    """Renders blocks for one terminal."""
+
+    def __init__(self, theme: Theme) -> None:
+        self.theme = theme
+
+    def block(self, block: Block, columns: int) -> list[str]:
+        """Return the lines of a block; a code block has its fences, so that it is one without colour too."""
+        if block.kind == "text":
+            return self.markdown(block.text, columns)
+        lines: list[str] = []
+        if block.begins:
+            lines.append(self.theme.paint("```" + block.info, "fence"))
+        if block.text or not block.ends:
+            lines += self.code(block.text, block.info, columns)
+        if block.ends:
+            lines.append(self.theme.paint("```", "fence"))
+        return lines
+
+    def markdown(self, text: str, columns: int) -> list[str]:
+        """Render Markdown at a width."""
+        console = _console(self.theme.depth, columns)
+        return _trim(_lines(console, _markdown_class()(text, code_theme=self.theme.code)))
+
+    def code(self, text: str, info: str, columns: int) -> list[str]:
+        """Highlight code; blank lines are kept, long lines are wrapped."""
+        from rich.syntax import Syntax
+
+        language = info.split(maxsplit=1)[0].strip("{}.") if info.strip("{}. ") else "text"
+        syntax = Syntax(text, language, theme=self.theme.code, background_color="default", word_wrap=True)
+        console = _console(self.theme.depth, columns)
+        wanted = text.count("\n") + 1
+        lines = _lines(console, syntax)
+        return lines + [""] * max(0, wanted - len(lines))
+
+
+@cache
+def _console(depth: Depth, columns: int) -> Console:
+    from rich.console import Console
+    from rich.theme import Theme as Styles
+
+    return Console(
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system=_RICH_DEPTH[depth],
+        no_color=depth == "none",
+        width=max(1, min(columns, MOST_COLUMNS)),
+        legacy_windows=False,
+        theme=Styles({"markdown.code": "cyan", "markdown.code_block": "none"}),
+        _environ={},
+    )
+
+
+def _lines(console: Console, renderable: RenderableType) -> list[str]:
+    rendered = console.render_lines(renderable, pad=False)
+    return [_line(console, segments) for segments in rendered]
+
+
+def _line(console: Console, segments: Iterable[Segment]) -> str:
+    """Write one line without trailing blanks: they would become rows of their own in a narrower window."""
+    pieces = [(segment.text, segment.style) for segment in segments if not segment.control]
+    while pieces and not pieces[-1][0].strip(" "):
+        pieces.pop()
+    if not pieces:
+        return ""
+    text, style = pieces[-1]
+    pieces[-1] = (text.rstrip(" "), style)
+    with console.capture() as captured:
+        for text, style in pieces:
+            console.out(text, style=style, end="", highlight=False)
+    return captured.get()
+
+
+def _trim(lines: list[str]) -> list[str]:
+    first, last = 0, len(lines)
+    while first < last and not lines[first]:
+        first += 1
+    while last > first and not lines[last - 1]:
+        last -= 1
+    return lines[first:last]
+
+
+@cache
+def _markdown_class() -> type[Markdown]:
+    from markdown_it import MarkdownIt
+    from rich import markdown
+    from rich.syntax import Syntax
+
+    class LeftHeading(markdown.Heading):
+        LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = dict.fromkeys(markdown.Heading.LEVEL_ALIGN, "left")
+
+    class PlainCode(markdown.CodeBlock):
+        def __rich_console__(self, console: Any, options: Any) -> Any:
+            code = str(self.text).rstrip("\n")
+            yield Syntax(code, self.lexer_name, theme=self.theme, background_color="default", word_wrap=True)
+
+    class Answer(markdown.Markdown):
+        """Shows HTML as text, links with their address, and line breaks where the model made them."""
+
+        elements: ClassVar[dict[str, type[markdown.MarkdownElement]]] = {
+            **markdown.Markdown.elements,
+            "heading_open": LeftHeading,
+            "fence": PlainCode,
+            "code_block": PlainCode,
+        }
+
+        def __init__(self, markup: str, code_theme: str) -> None:
+            super().__init__(markup, code_theme=code_theme, hyperlinks=False)
+            parser = MarkdownIt().enable("strikethrough").enable("table").disable(["html_block", "html_inline"])
+            self.parsed = parser.parse(markup)
+            for token in self.parsed:
+                for child in token.children or ():
+                    if child.type == "softbreak":
+                        child.type = "hardbreak"
+
+    return Answer

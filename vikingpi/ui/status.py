@@ -1,0 +1,121 @@
+"""The status bar: figures in the order they are read, the least important dropped first where room is short."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from vikingpi import safetext
+from vikingpi.commands.host import Figures
+from vikingpi.events import StoreState
+from vikingpi.safetext import cells, cut_cells
+from vikingpi.ui.lines import tokens
+
+SEPARATOR = " · "
+PART_CELLS = 300
+_JOINERS: dict[int, None] = dict.fromkeys((0x200C, 0x200D, 0xFE0E, 0xFE0F))
+
+
+class Part(NamedTuple):
+    """A piece of the bar. The one with the smallest `weight` goes first; `short` is tried before that."""
+
+    text: str
+    weight: int
+    style: str = "class:status"
+    short: str = ""
+
+
+def parts_of(figures: Figures, branch: str = "", home: str = "") -> tuple[Part, ...]:
+    """Return the pieces of the bar in reading order; empty ones are left out."""
+    folder = _folder(figures.cwd, home)
+    model = figures.model
+    if figures.thinking_level not in ("", "off"):
+        model = f"{model} {figures.thinking_level}"
+    pieces = (
+        Part(f"{folder} ({branch})" if branch else folder, 60, short=Path(figures.cwd).name),
+        Part(figures.session_name, 30),
+        Part(model, 50),
+        Part(f"↑{tokens(figures.tokens_in)} ↓{tokens(figures.tokens_out)}", 40),
+        Part(f"cached {tokens(figures.cache_read)}" if figures.cache_read else "", 10),
+        Part(f"${figures.cost:.3f}" if figures.cost else "", 20),
+        _context(figures),
+        Part(store_text(figures.store), 90),
+    )
+    cleaned = (part._replace(text=_clean(part.text), short=_clean(part.short)) for part in pieces)
+    return tuple(part for part in cleaned if part.text)
+
+
+def store_text(state: StoreState) -> str:
+    """Write the state of the context store: `OV ✓ · ctx 3 · ~1.2k/30k`; `-` is off, `mem` is embedded."""
+    if state.kind == "off":
+        return "OV -"
+    name = "mem" if state.kind == "embedded" else "OV"
+    mark = {True: "✓", False: "✗", None: "…"}[state.connected]
+    pressure = f"~{tokens(state.pending_tokens)}/{tokens(state.token_threshold)}"
+    return SEPARATOR.join((f"{name} {mark}", f"ctx {state.covered_user_turns}", pressure))
+
+
+def fit(parts: Iterable[Part], columns: int) -> tuple[Part, ...]:
+    """Return the pieces that fit into `columns` cells with their separators."""
+    left = list(parts)
+    while len(left) > 1 and _width(left) > columns:
+        weakest = min(left, key=lambda part: part.weight)
+        at = left.index(weakest)
+        if weakest.short and cells(weakest.short) < cells(weakest.text):
+            left[at] = weakest._replace(text=weakest.short, short="")
+        else:
+            del left[at]
+    return tuple(part._replace(text=cut_cells(part.text, columns)) for part in left)
+
+
+def git_branch(folder: str) -> str:
+    """Return the branch that is checked out in `folder`, a short commit id, or nothing."""
+    for parent in (Path(folder), *Path(folder).parents):
+        try:
+            head = _git_head(parent / ".git")
+        except OSError:
+            continue
+        name = head.removeprefix("ref: refs/heads/")
+        return name if name != head else head[:7]
+    return ""
+
+
+def _git_head(place: Path) -> str:
+    if place.is_file():
+        target = place.read_text(errors="replace").removeprefix("gitdir:").strip()
+        place = place.parent / target
+    return (place / "HEAD").read_text(errors="replace").strip()
+
+
+def _clean(text: str) -> str:
+    return unjoined(safetext.one_line(text, PART_CELLS))
+
+
+def unjoined(text: str) -> str:
+    """Leave out what joins characters: terminals do not agree on how wide the joined ones are."""
+    return text.translate(_JOINERS)
+
+
+def _folder(cwd: str, home: str) -> str:
+    home = home or os.environ.get("HOME", "")
+    if home not in ("", "/") and (cwd == home or cwd.startswith(home + "/")):
+        return "~" + cwd[len(home) :]
+    return cwd
+
+
+def _context(figures: Figures) -> Part:
+    window = figures.context_window
+    if figures.context_tokens < 0:
+        return Part(f"?/{tokens(window)}", 80)
+    used = tokens(figures.context_tokens)
+    if window <= 0:
+        return Part(used, 80)
+    share = round(100 * figures.context_tokens / window)
+    level = ".error" if share >= 90 else ".warning" if share >= 70 else ""
+    return Part(f"{used}/{tokens(window)} ({share}%)", 80, f"class:status{level}")
+
+
+def _width(parts: list[Part]) -> int:
+    return sum(cells(part.text) for part in parts) + len(SEPARATOR) * (len(parts) - 1)

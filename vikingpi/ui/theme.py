@@ -1,0 +1,68 @@
+"""Colours: the terminal's own sixteen, so that they suit a dark and a light background."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+Depth = Literal["none", "16", "256", "true"]
+
+_CODES = {
+    "plain": "",
+    "dim": "2",
+    "bold": "1",
+    "user": "1;36",
+    "tool": "1",
+    "info": "2",
+    "warning": "33",
+    "error": "31",
+    "added": "32",
+    "removed": "31",
+    "fence": "2",
+}
+_WITHOUT_COLOUR = {"user": "1", "warning": "1", "error": "1", "added": "", "removed": ""}
+
+BAR_STYLES = {
+    "rule": "ansibrightblack",
+    "status": "ansibrightblack",
+    "status.warning": "ansiyellow noreverse",
+    "status.error": "ansired noreverse",
+    "menu": "",
+    "menu.selected": "bold",
+    "menu.about": "ansibrightblack",
+    "queued": "ansibrightblack",
+}
+
+
+class Theme(NamedTuple):
+    """`code` names the theme for highlighted code; `depth` is what the terminal can show."""
+
+    depth: Depth
+    code: str
+
+    def paint(self, text: str, style: str) -> str:
+        """Wrap one line of clean text in the codes of a style."""
+        codes = _CODES[style]
+        if self.depth == "none":
+            codes = _WITHOUT_COLOUR.get(style, codes)
+        return f"\x1b[{codes}m{text}\x1b[0m" if codes and text else text
+
+
+def choose_theme(setting: str, env: Mapping[str, str]) -> Theme:
+    """Choose by the setting (auto, dark, light) and what the environment says of the terminal."""
+    return Theme(_depth(env), "ansi_light" if _is_light(setting, env) else "ansi_dark")
+
+
+def _depth(env: Mapping[str, str]) -> Depth:
+    if env.get("NO_COLOR"):
+        return "none"
+    if env.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
+        return "true"
+    return "256" if "256" in env.get("TERM", "") else "16"
+
+
+def _is_light(setting: str, env: Mapping[str, str]) -> bool:
+    if setting in ("dark", "light"):
+        return setting == "light"
+    background = env.get("COLORFGBG", "").rpartition(";")[2]
+    return background in ("7", "15")

@@ -1,0 +1,210 @@
+"""What the region at the bottom shows: the open block, queued texts, the rules, the menu, the status bar."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import ANSI, AnyFormattedText, StyleAndTextTuples
+from prompt_toolkit.layout import ConditionalContainer, Dimension, HSplit, Layout, Window
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
+
+from vikingpi import safetext
+from vikingpi.commands.host import Figures, Host
+from vikingpi.events import AgentSettled, AgentStart, CompactionEnd, CompactionStart, Event, RetryStart, TurnStart
+from vikingpi.safetext import cells, cut_cells
+from vikingpi.ui.input import Editor
+from vikingpi.ui.lines import seconds
+from vikingpi.ui.menu import Item
+from vikingpi.ui.status import SEPARATOR, fit, parts_of, unjoined
+from vikingpi.ui.transcript import Transcript
+
+EDITOR_ROWS = 6
+MENU_ROWS = 6
+QUEUED_ROWS = 4
+FRAME_SECONDS = 0.05
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+class Activity:
+    """What runs and since when; empty while nothing does."""
+
+    def __init__(self) -> None:
+        self.what = ""
+        self._since = 0.0
+        self._until = 0.0
+        self._hint = ""
+        self._hint_until = 0.0
+
+    def event(self, event: Event) -> None:
+        match event:
+            case AgentStart():
+                self.begin("working")
+            case TurnStart() | CompactionEnd():
+                self._change("working")
+            case CompactionStart():
+                self._change("compacting")
+            case RetryStart():
+                self._change(f"retry {event.attempt}/{event.max_attempts} in", event.delay_ms / 1000)
+            case AgentSettled():
+                self.end()
+            case _:
+                pass
+
+    def begin(self, what: str) -> None:
+        self._since = time.monotonic()
+        self._change(what)
+
+    def end(self) -> None:
+        self.what = ""
+
+    def hint(self, text: str, duration: float) -> None:
+        """Show a text for some seconds where nothing runs."""
+        self._hint, self._hint_until = text, time.monotonic() + duration
+
+    def text(self) -> str:
+        """Return what to show in the rule above the editor."""
+        now = time.monotonic()
+        if self._hint and now < self._hint_until:
+            return self._hint
+        if not self.what:
+            return ""
+        spinner = SPINNER[int(now * 10) % len(SPINNER)]
+        if now < self._until:
+            return f"{spinner} {self.what} {seconds(1000 * (self._until - now))} · esc aborts"
+        elapsed = int(now - self._since)
+        return f"{spinner} {self.what}{f' {seconds(1000 * elapsed)}' if elapsed else ''} · esc aborts"
+
+    def _change(self, what: str, delay: float = 0.0) -> None:
+        self.what = what
+        self._until = time.monotonic() + delay if delay else 0.0
+
+
+class View:
+    """Computes the region's lines; the expensive ones only when `refresh` is called."""
+
+    def __init__(self, app: Host, transcript: Transcript, editor: Editor, size: Callable[[], tuple[int, int]]) -> None:
+        self.activity = Activity()
+        self.figures: Figures | None = None
+        self.branch = ""
+        self.cost = 0.0
+        self._app = app
+        self._transcript = transcript
+        self._editor = editor
+        self._size = size
+        self._live: list[str] = []
+
+    def refresh(self) -> None:
+        """Render the live part anew; `cost` is what that took, in seconds."""
+        started = time.monotonic()
+        self._live = self._transcript.live(self._size()[1])
+        self.cost = time.monotonic() - started
+
+    def live(self) -> list[str]:
+        """Return the last lines of the live part, as many as there is room for, after a blank one."""
+        rows, _ = self._size()
+        room = rows - 7 - self._editor_rows() - len(self.queued()) - len(self._items())
+        return ["", *map(unjoined, self._live[-room:])] if room > 0 and self._live else []
+
+    def queued(self) -> list[str]:
+        """Return a line for each text that waits."""
+        _, columns = self._size()
+        inbox = self._app.parts.agent.inbox
+        lines = [f" steering: {safetext.one_line(text, columns)}" for text in inbox.steering]
+        lines += [f" follow-up: {safetext.one_line(text, columns)}" for text in inbox.follow_ups]
+        if len(lines) > QUEUED_ROWS:
+            lines[QUEUED_ROWS - 1 :] = [f" ... ({len(lines) - QUEUED_ROWS + 1} more)"]
+        if lines:
+            lines.append(" Alt+Up brings them back")
+        return [cut_cells(line, columns) for line in lines]
+
+    def rule(self) -> StyleAndTextTuples:
+        _, columns = self._size()
+        text = cut_cells(self.activity.text(), max(0, columns - 6))
+        head = f"── {text} " if text else ""
+        return [("class:rule", head + "─" * max(0, columns - cells(head)))]
+
+    def bottom_rule(self) -> StyleAndTextTuples:
+        return [("class:rule", "─" * self._size()[1])]
+
+    def status(self) -> StyleAndTextTuples:
+        if self.figures is None:
+            return []
+        parts = fit(parts_of(self.figures, self.branch), self._size()[1])
+        fragments: StyleAndTextTuples = []
+        for part in parts:
+            if fragments:
+                fragments.append(("class:status", SEPARATOR))
+            fragments.append((part.style, part.text))
+        return fragments
+
+    def menu(self) -> StyleAndTextTuples:
+        _, columns = self._size()
+        items = self._items()
+        column = max((cells(item.label) for item, _ in items), default=0) + 2
+        fragments: StyleAndTextTuples = []
+        for item, selected in items:
+            if fragments:
+                fragments.append(("", "\n"))
+            style = "class:menu.selected" if selected else "class:menu"
+            label = f"{'> ' if selected else '  '}{item.label}"
+            about = cut_cells(safetext.one_line(item.about, columns), max(0, columns - column - 3))
+            fragments.append((style, cut_cells(label, columns)))
+            if about:
+                fragments.append(("class:menu.about", " " * (column + 2 - cells(label)) + about))
+        return fragments
+
+    def editor_limit(self) -> int:
+        """Return how many rows the editor may have."""
+        return max(1, min(EDITOR_ROWS, self._size()[0] // 3))
+
+    def roomy(self) -> bool:
+        """Tell whether there is room for more than the editor and the status bar."""
+        return self._size()[0] >= 8
+
+    def _items(self) -> tuple[tuple[Item, bool], ...]:
+        rows, _ = self._size()
+        return self._editor.menu.window(self._editor.before_cursor, min(MENU_ROWS, max(1, rows - 6)))
+
+    def _editor_rows(self) -> int:
+        limit, columns = self.editor_limit(), max(1, self._size()[1] - 2)
+        used = 0
+        for line in self._editor.text[: limit * columns].split("\n", limit):
+            used += cells(line) // columns + 1
+        return min(limit, used)
+
+
+def make_layout(view: View, editor: Editor) -> Layout:
+    """Build the region: live part, queued texts, rule, editor, rule, menu, status bar."""
+
+    def lines(text: Callable[[], AnyFormattedText], shown: Callable[[], bool]) -> ConditionalContainer:
+        window = Window(FormattedTextControl(text), dont_extend_height=True)
+        return ConditionalContainer(window, Condition(shown))
+
+    def prefix(line: int, wrapped: int) -> StyleAndTextTuples:
+        return [("bold", "> " if line == 0 and wrapped == 0 else "  ")]
+
+    def queued() -> StyleAndTextTuples:
+        return [("class:queued", "\n".join(view.queued()))]
+
+    edit = Window(
+        BufferControl(editor.buffer),
+        height=lambda: Dimension(min=1, max=view.editor_limit()),
+        wrap_lines=True,
+        get_line_prefix=prefix,
+        dont_extend_height=True,
+    )
+    region = HSplit(
+        [
+            lines(lambda: ANSI("\n".join(view.live())), lambda: bool(view.live())),
+            lines(queued, lambda: view.roomy() and bool(view.queued())),
+            lines(lambda: "", view.roomy),
+            lines(view.rule, view.roomy),
+            edit,
+            lines(view.bottom_rule, view.roomy),
+            lines(view.menu, lambda: view.roomy() and bool(view.menu())),
+            lines(view.status, lambda: bool(view.status())),
+        ]
+    )
+    return Layout(region, focused_element=edit)
