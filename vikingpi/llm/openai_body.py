@@ -30,6 +30,7 @@ from vikingpi.tokens import IMAGE_TOKENS, estimate
 DIRECT = "openai-completions"
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 _EFFORT = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
+_PROVEN_APIS = ("litellm", "anthropic-messages")
 _LEAST_OUTPUT = 1024
 
 
@@ -211,7 +212,8 @@ def _thinking(model: Model, message: AssistantMessage) -> Json:
         elif part.thinking:
             fields.setdefault(part.signature, []).append(part.thinking)
     out: Json = {name: "\n".join(texts) for name, texts in fields.items()}
-    return {**out, "thinking_blocks": proven} if proven and model.api == message.api != DIRECT else out
+    blocks = proven and model.api == message.api and model.api in _PROVEN_APIS
+    return {**out, "thinking_blocks": proven} if blocks else out
 
 
 def _call(model: Model, call: ToolCall) -> Json:

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llm_server import Peer, serving
+
+from vikingpi.decode import Json
+from vikingpi.llm.base import Model, Price, Request
+from vikingpi.llm.litellm_bridge import LiteLLMBridge, arguments, litellm_name
+from vikingpi.messages import AssistantMessage, TextPart, ThinkingPart, Usage, user_text
+
+GOLDEN = Path(__file__).parent / "data" / "sse"
+
+# litellm is imported once, in a process of its own: it takes seconds, warns, and would stay in this one.
+SCRIPT = """
+import warnings; warnings.simplefilter("ignore")
+import asyncio, json, os, socket, sys, time
+connects = []
+real = socket.socket.connect
+def connect(self, address):
+    connects.append(address)
+    return real(self, address)
+socket.socket.connect = connect
+from vikingpi.errors import ProviderError
+from vikingpi.llm.assemble import MessageBuilder
+from vikingpi.llm.base import Model, Price, Request
+from vikingpi.llm.litellm_bridge import LiteLLMBridge, load_litellm
+from vikingpi.messages import ToolSpec, user_text
+assert "litellm" not in sys.modules
+before = dict(os.environ)
+load_litellm()
+out = {"import_connects": len(connects), "env_kept": dict(os.environ) == before, "loads": []}
+tool = ToolSpec("bash", "run", {"type": "object", "properties": {"command": {"type": "string"}}})
+bridge = LiteLLMBridge(out["loads"].append)
+
+async def ask(path, provider="openai", id="gpt-5.2"):
+    url = sys.argv[1] + path
+    model = Model(provider, id, "litellm", url, "sk-secret-123", {}, 9000, 99, True, True, Price(1, 2), {}, "$K")
+    builder = MessageBuilder(model, "off", lambda: 0)
+    try:
+        async for delta in bridge.stream(model, Request("sys", (user_text("hi", 1),), (tool,), "low")):
+            builder.feed(delta)
+    except ProviderError as error:
+        return {"kind": type(error).__name__, "text": str(error), "retryable": error.retryable,
+                "after": getattr(error, "retry_after", None), "hint": error.hint}
+    message = builder.finish()
+    usage = message.usage
+    return {"text": message.text, "calls": [(c.id, c.name, c.arguments) for c in message.calls],
+            "thinking": [(p.thinking, p.signature) for p in message.content if hasattr(p, "thinking")],
+            "reason": message.stop_reason,
+            "usage": [usage.input, usage.output, usage.cache_read, usage.cache_write]}
+
+async def hang():
+    task = asyncio.create_task(ask("/hang"))
+    await asyncio.sleep(0.4)
+    started = time.monotonic()
+    task.cancel()
+    try:
+        await task
+    except asyncio.CancelledError:
+        return time.monotonic() - started
+
+async def main():
+    for name in ("openai", "deepseek", "401", "429", "400", "503", "cut"):
+        out[name] = await ask("/" + name)
+    out["anthropic"] = await ask("/anthropic", "anthropic", "claude-sonnet-4-6")
+    out["cancelled"] = await hang()
+
+asyncio.run(main())
+print(json.dumps(out))
+"""
+
+ERRORS: dict[str, tuple[Json, str]] = {
+    "401": ({"error": {"message": "Incorrect API key sk-secret-123", "code": "invalid_api_key"}}, ""),
+    "429": ({"error": {"message": "slow down"}}, "Retry-After: 3\r\n"),
+    "400": ({"error": {"message": "maximum context length is 8", "code": "context_length_exceeded"}}, ""),
+    "503": ({"error": {"message": "busy"}}, ""),
+}
+
+
+def handle(peer: Peer) -> None:
+    while (seen := peer.request()) is not None:
+        name = seen.path.split("/")[1]
+        if name == "hang":
+            peer.wait_closed(20)
+            return
+        if name in ERRORS:
+            body, headers = ERRORS[name]
+            peer.answer(int(name), json.dumps(body).encode(), headers)
+            continue
+        data = (GOLDEN / f"{'openai' if name == 'cut' else name}.sse").read_bytes()
+        if name == "cut":
+            peer.begin_stream()
+            peer.chunk(data[:300])
+            return
+        peer.answer(200, data, "content-type: text/event-stream\r\n")
+
+
+@pytest.fixture(scope="module")
+def played() -> tuple[dict[str, Any], list[tuple[str, Json]]]:
+    with serving(handle) as server:
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, server.url], capture_output=True, timeout=120, check=False, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        sent = [(seen.path, json.loads(seen.body)) for seen in server.seen]
+    return json.loads(done.stdout), sent
+
+
+def test_importing_it_makes_no_connection_and_leaves_the_environment(played: tuple[Any, Any]) -> None:
+    assert (played[0]["import_connects"], played[0]["env_kept"]) == (0, True)
+    assert played[0]["loads"] == ["openai"]
+
+
+def test_text_calls_usage_and_thinking_come_through(played: tuple[Any, Any]) -> None:
+    assert played[0]["openai"] == {
+        "text": "Let me look — 你好.",
+        "calls": [["call_a", "bash", {"command": "ls"}], ["call_b", "read", {"path": "a.txt"}]],
+        "thinking": [],
+        "reason": "toolUse",
+        "usage": [36, 20, 64, 0],
+    }
+    assert played[0]["deepseek"]["thinking"] == [["Thinking.", "reasoning_content"]]
+
+
+def test_anthropic_gets_cache_marks_and_gives_its_proofs(played: tuple[Any, Any]) -> None:
+    assert played[0]["anthropic"] == {
+        "text": "",
+        "calls": [["toolu_1", "bash", {"command": "ls"}]],
+        "thinking": [["Hmm", "c2lnbmF0dXJl"]],
+        "reason": "toolUse",
+        "usage": [10, 20, 50, 7],
+    }
+    body = next(body for path, body in played[1] if path.startswith("/anthropic"))
+    assert body["system"][0]["cache_control"] == {"type": "ephemeral"}
+    assert body["messages"][0]["content"][0]["cache_control"] == {"type": "ephemeral"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "retryable"),
+    [
+        ("401", "AuthFailed", False),
+        ("429", "RateLimited", True),
+        ("400", "ContextTooLong", False),
+        ("503", "BadResponse", True),
+    ],
+)
+def test_errors_are_mapped_as_on_the_direct_wire(
+    played: tuple[Any, Any], name: str, kind: str, retryable: bool
+) -> None:
+    error = played[0][name]
+    assert (error["kind"], error["retryable"]) == (kind, retryable)
+    assert "sk-secret-123" not in error["text"]
+    assert error["after"] == (3.0 if name == "429" else None)
+
+
+def test_a_connection_that_breaks_is_a_retryable_error(played: tuple[Any, Any]) -> None:
+    assert played[0]["cut"]["retryable"] is True
+
+
+def test_a_request_is_made_once_and_cancelled_at_once(played: tuple[Any, Any]) -> None:
+    paths = [path for path, _ in played[1]]
+    assert len(paths) == len(set(paths)) == 9
+    assert played[0]["cancelled"] < 0.3
+
+
+def model(provider: str, id: str, api: str, compat: Json | None = None) -> Model:
+    return Model(provider, id, api, "", "", {}, 1000, 100, True, False, Price(), compat or {})
+
+
+def test_names_for_litellm() -> None:
+    assert litellm_name(model("anthropic", "claude-x", "litellm")) == "anthropic/claude-x"
+    assert litellm_name(model("google", "g", "litellm", {"litellmProvider": "gemini"})) == "gemini/g"
+    assert litellm_name(model("mine", "c", "anthropic-messages")) == "anthropic/c"
+    assert litellm_name(model("litellm", "bedrock/x.y", "litellm")) == "bedrock/x.y"
+
+
+def test_without_key_or_endpoint_litellm_uses_its_own() -> None:
+    call = arguments(model("litellm", "bedrock/x", "litellm"), Request("", (user_text("hi", 1),), ()))
+    assert call["model"] == "bedrock/x"
+    assert not {"api_key", "api_base", "extra_headers"} & set(call)
+
+
+def test_proofs_go_back_with_their_thinking() -> None:
+    target = model("anthropic", "claude-x", "litellm")
+    said = AssistantMessage(
+        (ThinkingPart("hm", "proof"), TextPart("x")), "litellm", "anthropic", "claude-x", Usage(), "stop", 1
+    )
+    call = arguments(target, Request("", (user_text("hi", 1), said, user_text("go on", 2)), ()))
+    blocks = call["messages"][1]["thinking_blocks"]
+    assert blocks == [{"type": "thinking", "thinking": "hm", "signature": "proof"}]
+
+
+def test_the_bridge_is_told_of_the_load_before_the_first_request_only() -> None:
+    told: list[str] = []
+    bridge = LiteLLMBridge(told.append)
+
+    async def begin_and_leave() -> None:
+        stream = bridge.stream(model("cohere", "c", "litellm"), Request("", (), ()))
+        await stream.aclose()
+
+    asyncio.run(begin_and_leave())
+    assert told == []
