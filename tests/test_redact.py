@@ -210,6 +210,10 @@ HARMLESS = [
     "sorted by key=lambda item: item.password",
     "passed: 12345678, failed: 0",
     "tokenizer: cl100k_base",
+    "client_secret: OAuth2 client secret",
+    'EXPIRED_TOKEN = "expired_token"',
+    'token = f"sk-{random_part()}"',
+    '{"token": "desc"}',
     "[secret:openai:ab12]",
 ]
 

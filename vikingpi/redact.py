@@ -52,8 +52,8 @@ _PEM_LINE = r"[A-Za-z0-9+/=]{16,}"
 
 _MASK = r"\[secret:[a-z]+:[0-9a-f]{4}\]"
 _PLACEHOLDER = (
-    r"(?i)\A(?:<.*>\Z|\$\{?[a-z_(]|%(?:s|d|\(|[a-z_]+%)|\{.*\}\Z|\[.*\]\Z|process\.env|os\.environ|(.)\1*\Z)"
-    r"|x{4}|\*{3}|\.{3}|your[_-]|change[_-]?me|placeholder|redacted|example|dummy|insert[_-]|replace[_-]|_here\Z"
+    r"(?i)\A(?:<.*>\Z|\$\{?[a-z_(]|%(?:s|d|\(|[a-z_]+%)|\[.*\]\Z|process\.env|os\.environ|(.)\1*\Z)"
+    r"|\{[a-z_(]|\{\}|x{4}|\*{3}|\.{3}|your[_-]|change[_-]?me|placeholder|redacted|example|dummy|insert[_-]|replace[_-]|_here\Z"
 )
 _SAMPLE = r"(?i)x{6}|\*{3}|your[_-]|placeholder"
 _REFERENCE = (
@@ -275,11 +275,15 @@ def _assigned_value(text: str, match: re.Match[str]) -> tuple[int, int] | None:
     elif env or (flag and match["mark"] == "="):
         good = _is_given(value)
     else:
-        good = _is_bare(value, match["name"])
+        good = _is_bare(value, match["name"]) and not (len(value) < 12 and _in_sentence(text, end, match["mark"]))
     if not good:
         return None
     more = _regex(_MORE["env" if env else form]).match(text, end)
     return start, more.end() if more is not None else end
+
+
+def _in_sentence(text: str, end: int, mark: str) -> bool:
+    return "=" not in mark and text[end : end + 1] == " " and text[end + 1 : end + 2].isalpha()
 
 
 def _mask_cookies(work: _Work) -> None:
@@ -329,7 +333,9 @@ def _is_quoted(value: str) -> bool:
     if any(char.isspace() for char in value):
         words = value.split()
         return len(words) <= 3 and any(char in "!@#$%^&*" for char in value) and any(map(str.isdigit, value))
-    return not (value.isalpha() and value.istitle())
+    if value.isalpha() and (value.istitle() or len(value) < 6):
+        return False
+    return not (_regex(r"[A-Za-z_-]+").fullmatch(value) and any(hint in value.lower() for hint in _HINTS))
 
 
 def _is_bare(value: str, name: str) -> bool:
