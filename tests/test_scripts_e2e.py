@@ -17,9 +17,11 @@ from e2e_evidence import (
     read_session,
     undelivered,
 )
-from e2e_story import COMMANDS, DRAGON, HARBOUR, LANTERN, OUTPUTS, TURNS, filler
+from e2e_story import COMMANDS, DRAGON, FIRST_FILLER, HARBOUR, LANTERN, OUTPUTS, TURNS
 
 Json = dict[str, Any]
+
+STRICT = e2e_checks.Strictness(obeys=True, quotes=0, exact=True)
 
 
 class Run(NamedTuple):
@@ -80,12 +82,12 @@ def good_run() -> Run:
 
 def judge(run: Run) -> e2e_checks.Report:
     report = e2e_checks.Report()
-    e2e_checks.check_second_turn(report, run.turns[1], scripted=True)
-    e2e_checks.check_first_advance(report, run.turns, scripted=True)
+    e2e_checks.check_second_turn(report, run.turns[1], obeys=True)
+    e2e_checks.check_first_advance(report, run.turns, STRICT)
     e2e_checks.check_second_advance(report, run.turns)
     e2e_checks.check_facts(report, run.turns)
     e2e_checks.check_file(report, run.session, "pi-s")
-    e2e_checks.check_store(report, run.held, run.session, "pi-s", scripted=True)
+    e2e_checks.check_store(report, run.held, run.session, "pi-s", STRICT)
     return report
 
 
@@ -117,7 +119,13 @@ def no_overview(run: Run) -> Run:
 
 def filler_stays(run: Run) -> Run:
     first = messages_of(run.turns[2][0])
-    return with_turn(run, 3, first[0], user(filler("HERONWORD")), *first[1:])
+    return with_turn(run, 3, first[0], user(FIRST_FILLER.text), *first[1:])
+
+
+def marker_stays(run: Run) -> Run:
+    first = messages_of(run.turns[3][0])
+    first[0]["content"] += f"\nThe log spoke of a {FIRST_FILLER.marker}."
+    return with_turn(run, 4, *first)
 
 
 def two_overviews(run: Run) -> Run:
@@ -176,6 +184,7 @@ def other_generation(run: Run) -> Run:
     [
         (no_overview, "turn 3: the overview is the first message"),
         (filler_stays, "turn 3: turn 1's filler is gone"),
+        (marker_stays, "turn 4: so is its marker word"),
         (two_overviews, "turn 3: there is one overview"),
         (recent_turn_missing, "turn 3: turn 2 is there as it was said"),
         (stale_overview, "turn 5: the overview holds the fact of turn 2"),
@@ -196,7 +205,7 @@ def test_a_fault_is_noticed(spoil: Callable[[Run], Run], expected: str, capsys: 
 
 def test_a_session_that_the_store_does_not_know_fails() -> None:
     report = e2e_checks.Report()
-    e2e_checks.check_store(report, None, good_run().session, "pi-s", scripted=True)
+    e2e_checks.check_store(report, None, good_run().session, "pi-s", STRICT)
     assert (report.passed, report.failed) == (0, 1)
 
 

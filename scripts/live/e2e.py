@@ -37,6 +37,7 @@ from e2e_story import TURNS
 PROJECT = Path(__file__).resolve().parent.parent.parent
 TURN_SECONDS = 300
 SUMMARY_DELAY = 5
+QUOTED_LINES = 5
 BASES = {"openai-completions": "https://api.openai.com/v1", "anthropic-messages": "https://api.anthropic.com"}
 KEPT_VARIABLES = ("VPI_VENV", "VPI_PYTHON")
 STORE_VARIABLES = ("OPENVIKING_API_KEY", "OPENVIKING_ACCOUNT", "OPENVIKING_USER")
@@ -188,8 +189,11 @@ def judge(
     target: Target, folder: Path, turns: list[list[evidence.Recorded]], report: checks.Report
 ) -> tuple[evidence.ServerView | None, str]:
     """Assert on everything that was recorded; gives the server and the session's name there."""
-    checks.check_second_turn(report, turns[1], target.scripted)
-    checks.check_first_advance(report, turns, target.scripted)
+    embedded = target.store == "embedded"
+    quotes = 0 if target.control else QUOTED_LINES
+    strict = checks.Strictness(obeys=target.scripted, quotes=quotes, exact=embedded or bool(target.control))
+    checks.check_second_turn(report, turns[1], strict.obeys)
+    checks.check_first_advance(report, turns, strict)
     checks.check_second_advance(report, turns)
     checks.check_facts(report, turns)
     files = sorted((folder / "vpi").rglob("*.jsonl"))
@@ -200,7 +204,7 @@ def judge(
     view = evidence.ServerView(target.server_url, os.environ) if target.store == "openviking" else None
     held = view.held(name) if view else evidence.read_embedded(folder / "vpi" / "store.db", name)
     checks.check_file(report, session, name)
-    checks.check_store(report, held, session, name, target.scripted)
+    checks.check_store(report, held, session, name, strict)
     left = evidence.undelivered(folder / "vpi" / "outbox.db")
     report.check("outbox: everything is delivered", left == 0, left)
     return view, name

@@ -5,9 +5,23 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from e2e_evidence import OVERVIEW, Held, Recorded, SessionFile, starts_overview
-from e2e_story import FIRST_FILLER, OUTPUTS, SECOND_FILLER, TURNS, filler
+from e2e_story import FIRST_FILLER, OUTPUTS, SECOND_FILLER, TURNS, Filler
+
+
+class Strictness(NamedTuple):
+    """What can be asked of the models and the store of a run.
+
+    `obeys`: the agent's model does what it is told to the letter. `quotes`: how many lines of the filler an overview
+    may quote; none where the scripted model writes it. `exact`: no overview may hold the filler's marker word, which
+    cannot be asked of somebody else's model.
+    """
+
+    obeys: bool
+    quotes: int
+    exact: bool
 
 
 class Report:
@@ -33,9 +47,13 @@ def outline(request: Recorded) -> str:
     return " | ".join(f"{piece.role}: {piece.text.strip()[:60]!r}" for piece in request.pieces)
 
 
-def lines_left(request: Recorded, marker: str) -> int:
-    """Count the whole lines of a filler that still stand in a request."""
-    return sum(line in request.text for line in filler(marker).splitlines()[:-1])
+def first_text(request: Recorded) -> str:
+    return request.pieces[0].text if request.pieces else ""
+
+
+def lines_left(text: str, filler: Filler) -> int:
+    """Count the whole lines of a filler that stand in a text."""
+    return sum(line in text for line in filler.lines)
 
 
 def check_overview_first(report: Report, number: int, request: Recorded) -> None:
@@ -45,30 +63,31 @@ def check_overview_first(report: Report, number: int, request: Recorded) -> None
     report.check(f"turn {number}: there is one overview", count == 1, count)
 
 
-def check_second_turn(report: Report, requests: Sequence[Recorded], scripted: bool) -> None:
+def check_second_turn(report: Report, requests: Sequence[Recorded], obeys: bool) -> None:
     """Turn 2: the tools ran and the model saw what they printed."""
     calls = len(requests) - 1
-    expected = calls == 2 if scripted else calls >= 1
-    report.check(
-        f"turn 2: {'two tool calls were' if scripted else 'a tool call was'} made and answered", expected, calls
-    )
-    for output in OUTPUTS if scripted else OUTPUTS[:1]:
+    expected = calls == 2 if obeys else calls >= 1
+    report.check(f"turn 2: {'two tool calls were' if obeys else 'a tool call was'} made and answered", expected, calls)
+    for output in OUTPUTS if obeys else OUTPUTS[:1]:
         report.check(f"turn 2: the model saw {output}", output in requests[-1].text, outline(requests[-1]))
 
 
-def check_first_advance(report: Report, turns: Sequence[Sequence[Recorded]], scripted: bool) -> None:
+def check_first_advance(report: Report, turns: Sequence[Sequence[Recorded]], strict: Strictness) -> None:
     """Turns 3 and 4: turn 1 is covered, turn 2 and later ones stand as they were said."""
     sent = turns[0][0]
-    report.check("turn 1: its filler reached the model", lines_left(sent, FIRST_FILLER) > 40, outline(sent))
+    report.check("turn 1: its filler reached the model", lines_left(sent.text, FIRST_FILLER) > 40, outline(sent))
     report.check("turn 2: it extends turn 1", turns[1][0].extends(sent), outline(turns[1][0]))
     for number in (3, 4):
         request = turns[number - 1][0]
         check_overview_first(report, number, request)
-        left = lines_left(request, FIRST_FILLER)
-        report.check(f"turn {number}: turn 1's filler is gone", left == 0, f"{left} lines")
-        if scripted:
-            report.check(f"turn {number}: not even its marker word is left", FIRST_FILLER not in request.text)
-        first = request.pieces[0].text if request.pieces else ""
+        left = lines_left(request.text, FIRST_FILLER)
+        quoted = f", but for {left} quoted lines" if left else ""
+        report.check(f"turn {number}: turn 1's filler is gone{quoted}", left <= strict.quotes, f"{left} lines")
+        if strict.exact:
+            report.check(
+                f"turn {number}: so is its marker word", FIRST_FILLER.marker not in request.text, first_text(request)
+            )
+        first = first_text(request)
         report.check(f"turn {number}: the overview holds the fact of turn 1", TURNS[0].fact in first, first)
         said = any(piece.role == "user" and TURNS[1].prompt in piece.text for piece in request.pieces)
         report.check(f"turn {number}: turn 2 is there as it was said", said, outline(request))
@@ -81,7 +100,7 @@ def check_second_advance(report: Report, turns: Sequence[Sequence[Recorded]]) ->
     for number in (5, 6):
         request = turns[number - 1][0]
         check_overview_first(report, number, request)
-        first = request.pieces[0].text if request.pieces else ""
+        first = first_text(request)
         for covered in (1, 2):
             holds = TURNS[covered - 1].fact in first
             report.check(f"turn {number}: the overview holds the fact of turn {covered}", holds, first)
@@ -89,7 +108,7 @@ def check_second_advance(report: Report, turns: Sequence[Sequence[Recorded]]) ->
         report.check(f"turn {number}: turn 2 is no longer there as it was said", not said, outline(request))
         gone = not any(TURNS[2].prompt in piece.text for piece in request.pieces[1:])
         report.check(f"turn {number}: nor is turn 3", gone, outline(request))
-        left = lines_left(request, SECOND_FILLER)
+        left = lines_left(request.text, SECOND_FILLER)
         report.check(f"turn {number}: turn 4 is there with its filler", left > 40, f"{left} lines")
     report.check("turn 6: it extends turn 5", turns[5][0].extends(turns[4][0]), outline(turns[5][0]))
 
@@ -104,7 +123,7 @@ def check_facts(report: Report, turns: Sequence[Sequence[Recorded]]) -> None:
             report.check(what, missing == 0, f"missing in {missing}")
 
 
-def check_store(report: Report, held: Held | None, session: SessionFile, name: str, scripted: bool) -> None:
+def check_store(report: Report, held: Held | None, session: SessionFile, name: str, strict: Strictness) -> None:
     """The store's side: one session, its archives, and every entry once."""
     if not report.check(f"store: session {name} exists", held is not None) or held is None:
         return
@@ -126,10 +145,8 @@ def check_store(report: Report, held: Held | None, session: SessionFile, name: s
     captured = Counter(session.messages)
     detail = f"missing {dict(captured - stored)}, too many {dict(stored - captured)}"
     report.check("store: archives and live messages hold every captured entry once", stored == captured, detail)
-    if scripted:
-        report.check(
-            "store: no overview repeats the filler", not any(FIRST_FILLER in a.overview for a in held.archives)
-        )
+    left = max((lines_left(archive.overview, FIRST_FILLER) for archive in held.archives), default=0)
+    report.check("store: no overview repeats the filler", left <= strict.quotes, f"{left} lines")
 
 
 def check_file(report: Report, session: SessionFile, name: str) -> None:

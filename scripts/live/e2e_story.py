@@ -13,19 +13,37 @@ class Turn(NamedTuple):
     answer: str = ""
 
 
-def filler(marker: str, length: int = 4000) -> str:
-    """Give text of that length that holds no fact and can be recognised line by line."""
-    lines = [f"{marker} log line {number}: calm water, light wind, nothing to report." for number in range(1, 100)]
-    return "\n".join(lines)[:length]
+class Filler(NamedTuple):
+    """4,000 characters that state nothing: lines that can be counted, and in the middle one a word to look for."""
+
+    place: str
+    marker: str
+
+    @property
+    def lines(self) -> list[str]:
+        winds, waters = ("light", "steady", "fresh", "idle"), ("calm", "grey", "slow", "glassy", "quiet")
+        birds = ("gulls", "terns", "divers", "waders")
+        lines = [
+            f"{wind} wind over {water} water near the {self.place} buoy, {bird} passing by"
+            for water in waters
+            for bird in birds
+            for wind in winds
+        ][:66]
+        lines[30] = f"some {self.marker} drifting along near the {self.place} buoy"
+        return lines
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)[:4000]
 
 
 HARBOUR, DRAGON, LANTERN = "KESTREL-7731", "青龙八八", "4417-BRASS"
-FIRST_FILLER, SECOND_FILLER = "HERONWORD", "PELICANWORD"
+FIRST_FILLER, SECOND_FILLER = Filler("north", "heronword"), Filler("south", "pelicanword")
 COMMANDS = ("printf 'tide-%s' 2041", "printf 'tide-%s' 3052")
 OUTPUTS = ("tide-2041", "tide-3052")
 
 TURNS = (
-    Turn(f"Remember: harbour-code is {HARBOUR}.\nHere is a log, no answer needed:\n{filler(FIRST_FILLER)}", HARBOUR),
+    Turn(f"Remember: harbour-code is {HARBOUR}.\nHere is a log, no answer needed:\n{FIRST_FILLER.text}", HARBOUR),
     Turn(
         f"请记住:港口暗号是{DRAGON}。\nThen run these two commands with the bash tool, one call for each, and say when "
         f"you are done.\nRUN: {COMMANDS[0]}\nRUN: {COMMANDS[1]}",
@@ -33,7 +51,7 @@ TURNS = (
     ),
     Turn("Answer from what I told you earlier, without any tool, with the value only: harbour-code?", answer=HARBOUR),
     Turn(
-        f"Remember: lantern-count is {LANTERN}.\nHere is another log, no answer needed:\n{filler(SECOND_FILLER)}",
+        f"Remember: lantern-count is {LANTERN}.\nHere is another log, no answer needed:\n{SECOND_FILLER.text}",
         LANTERN,
     ),
     Turn("Answer from what I told you earlier, without any tool, with the value only: 港口暗号?", answer=DRAGON),
