@@ -144,6 +144,7 @@ class FakeApp:
         self.submitted: list[str] = []
         self.images: list[tuple[ImagePart, ...]] = []
         self.compacted: list[str] = []
+        self.refusal: str | None = None
         self.sessions = 1
         self.stop = asyncio.Event()
         self._play = play
@@ -191,7 +192,7 @@ class FakeApp:
     async def compact(self, instructions: str = "") -> str | None:
         async with self._busy:
             self.compacted.append(instructions)
-        return None
+        return self.refusal
 
     def status(self) -> Figures:
         return self.figures

@@ -1,0 +1,136 @@
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from ui_fake import FakeApp, FakeStore, Figures, replay, session_in, text_answer
+
+from vikingpi.commands.misc import all_commands
+from vikingpi.events import Event
+
+
+def run(app: FakeApp, name: str, argument: str = "") -> str:
+    app.commands = all_commands(app)
+    command = next(command for command in app.commands if command.name == name)
+
+    async def call() -> str:
+        return await command.run(argument)
+
+    return asyncio.run(call())
+
+
+def app() -> FakeApp:
+    return FakeApp(replay(text_answer("ok")))
+
+
+def test_every_command_is_listed_once_with_a_description() -> None:
+    commands = all_commands(app())
+    names = [command.name for command in commands]
+    assert names == sorted(set(names))
+    assert {"help", "new", "compact", "quit", "name", "session", "model", "viking"} <= set(names)
+    assert all(command.description for command in commands)
+
+
+def test_help_lists_the_table_as_it_is_now() -> None:
+    text = run(app(), "help")
+    assert "`/viking`" in text
+    assert "Alt+Enter" in text
+
+
+def test_quit_asks_to_leave() -> None:
+    fake = app()
+    assert run(fake, "quit") == ""
+    assert fake.quit_requested
+
+
+def test_new_opens_another_session() -> None:
+    fake = app()
+    before = fake.parts.session.id
+    assert "new session" in run(fake, "new")
+    assert fake.sessions == 2
+    assert fake.parts.session.id != before
+
+
+def test_compact_hands_on_its_instructions_and_the_refusal() -> None:
+    fake = app()
+    assert run(fake, "compact", "keep names") == ""
+    assert fake.compacted == ["keep names"]
+    fake.refusal = "Nothing to compact (session too small)"
+    assert run(fake, "compact") == fake.refusal
+
+
+def test_new_and_compact_wait_for_nobody() -> None:
+    async def play(fake: FakeApp, text: str) -> AsyncIterator[Event]:
+        await fake.stop.wait()
+        for event in ():
+            yield event
+
+    async def both() -> list[str]:
+        fake = FakeApp(play)
+        prompt = asyncio.create_task(fake.submit("hang"))
+        await asyncio.sleep(0)
+        texts = [await command.run("") for command in all_commands(fake) if command.name in ("new", "compact")]
+        fake.abort()
+        await prompt
+        assert (fake.sessions, fake.compacted) == (1, [])
+        return texts
+
+    assert all("still at work" in text for text in asyncio.run(both()))
+
+
+def test_a_name_is_written_to_the_session_and_shown(tmp_path: Path) -> None:
+    fake = FakeApp(replay(text_answer("ok")), session=session_in(tmp_path, "hello"))
+    assert "No name" in run(fake, "name")
+    assert "my work" in run(fake, "name", "my work")
+    last = fake.parts.session.entries[-1]
+    assert (last.type, last.raw["name"]) == ("session_info", "my work")
+    fake.figures = Figures(session_name="my work")
+    assert "my work" in run(fake, "name")
+
+
+def test_session_shows_file_and_figures(tmp_path: Path) -> None:
+    fake = FakeApp(replay(text_answer("ok")), session=session_in(tmp_path, "hello"))
+    text = run(fake, "session")
+    assert "session: s1" in text
+    assert str(fake.parts.session.path) in text
+    assert "messages: 1" in text
+    assert "context: 12300 of 128000" in text
+    fake.figures = Figures(context_tokens=-1)
+    assert "context: ? of" in run(fake, "session")
+    assert "(not kept)" in run(app(), "session")
+
+
+def test_model_shows_the_model_and_how_to_change_it() -> None:
+    assert "lab/fake" in run(app(), "model")
+    assert "--model other" in run(app(), "model", "other")
+
+
+def test_viking_hands_on_what_the_store_says() -> None:
+    fake = app()
+    fake.parts.takeover = store = FakeStore()
+    assert "endpoint" in run(fake, "viking")
+    assert run(fake, "viking", "commit") == "archived 2 turns"
+    assert run(fake, "viking", "reconnect") == "connected"
+    assert run(fake, "viking", "off") == "off"
+    assert run(fake, "viking", "on") == "on"
+    assert "Session Title" in run(fake, "viking", "overview")
+    assert store.asked == ["commit", "reconnect", "switch False", "switch True"]
+
+
+def test_viking_names_its_words_and_says_when_the_store_is_off() -> None:
+    fake = app()
+    assert run(fake, "viking") == "The context store is off."
+    fake.parts.takeover = FakeStore()
+    assert "commit, off, on, overview, reconnect" in run(fake, "viking", "comit")
+    words = next(command for command in all_commands(fake) if command.name == "viking").complete
+    assert words is not None
+    assert "overview" in words()
+
+
+def test_an_empty_overview_is_said() -> None:
+    class Empty(FakeStore):
+        def overview(self) -> str:
+            return ""
+
+    fake = app()
+    fake.parts.takeover = Empty()
+    assert "Nothing is covered" in run(fake, "viking", "overview")

@@ -1,0 +1,160 @@
+from collections.abc import Sequence
+
+from ui_fake import text_answer
+
+from vikingpi import events
+from vikingpi.messages import ImagePart, Message, TextPart, ToolCall, ToolResultMessage, UserMessage, user_text
+from vikingpi.ui.printer import Printer, print_past
+from vikingpi.ui.render import Painter
+from vikingpi.ui.rows import heads, results, running
+from vikingpi.ui.theme import Theme
+from vikingpi.ui.transcript import Transcript
+
+PLAIN = Painter(Theme("none", "ansi_dark"))
+
+
+def result(
+    text: str, *, is_error: bool = False, ms: int | None = None, details: dict[str, str] | None = None
+) -> ToolResultMessage:
+    return ToolResultMessage("c", "t", (TextPart(text),), is_error, 0, details, ms)
+
+
+def shown(call: ToolCall, outcome: ToolResultMessage) -> list[str]:
+    return [row.text for row in results(call, outcome)]
+
+
+def test_a_command_shows_its_last_lines_and_a_long_time() -> None:
+    call = ToolCall("c", "bash", {"command": "seq 9"})
+    output = "".join(f"{n}\n" for n in range(1, 10))
+    assert shown(call, result(output, ms=3000)) == ["$ seq 9", "... (4 earlier lines)", *"56789", "took 3.0 s"]
+    assert shown(call, result("1\n", ms=30)) == ["$ seq 9", "1"]
+
+
+def test_a_long_command_is_folded_and_hides_nothing() -> None:
+    call = ToolCall("c", "bash", {"command": "a\nb\nc\nd\ne\x1b[8mf"})
+    assert [row.text for row in heads(call)] == ["$ a", "  b", "  c", "  d", "  ... (1 more line)"]
+    hidden = ToolCall("c", "bash", {"command": "ls \x1b[8m; rm x"})
+    assert "\x1b" not in heads(hidden)[0].text
+    assert "[8m" in heads(hidden)[0].text
+
+
+def test_reading_shows_path_range_and_size() -> None:
+    assert shown(ToolCall("c", "read", {"path": "a.py"}), result("x\ny\n")) == ["read a.py (2 lines)"]
+    part = ToolCall("c", "read", {"path": "a.py", "offset": 5, "limit": 10})
+    assert shown(part, result("x")) == ["read a.py:5-14 (1 line)"]
+
+
+def test_writing_shows_the_first_lines() -> None:
+    call = ToolCall("c", "write", {"path": "a", "content": "\n".join("abcdefg")})
+    assert shown(call, result("ok")) == ["write a", *"abcde", "... (2 more lines)"]
+
+
+def test_an_edit_is_a_diff() -> None:
+    call = ToolCall("c", "edit", {"path": "a", "edits": [{"oldText": "x", "newText": "y"}]})
+    rows = results(call, result("ok", details={"diff": " 1 a\n-2 x\n+2 y"}))
+    assert [(row.text, row.style) for row in rows[1:]] == [(" 1 a", "dim"), ("-2 x", "removed"), ("+2 y", "added")]
+    assert shown(call, result("ok")) == ["edit a", "-x", "+y"]
+
+
+def test_a_failed_call_shows_why() -> None:
+    rows = results(ToolCall("c", "read", {"path": "a"}), result("no such file", is_error=True))
+    assert [(row.text, row.style) for row in rows] == [("read a", "tool"), ("no such file", "error")]
+
+
+def test_other_tools_show_their_arguments_on_one_line() -> None:
+    call = ToolCall("c", "viking_search", {"query": "a\nb", "limit": 3})
+    assert heads(call)[0].text == "viking_search query=a b limit=3"
+    assert heads(ToolCall("c", "bash", {}, '{"comm'))[0].text == 'bash {"comm'
+
+
+def test_images_of_a_result_are_counted() -> None:
+    image = ToolResultMessage("c", "read", (ImagePart("", "image/png"),), False, 0)
+    assert shown(ToolCall("c", "read", {"path": "a.png"}), image) == ["read a.png", "(1 image)"]
+
+
+def test_a_running_command_shows_how_long() -> None:
+    call = ToolCall("c", "bash", {"command": "x"})
+    assert [row.text for row in running(call, "a\n", 2500)] == ["$ x", "a", "elapsed 2.0 s"]
+
+
+class Shown:
+    """Keeps what was printed."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def __call__(self, lines: Sequence[str], gap: bool) -> None:
+        self.lines += [*([""] if gap else []), *lines]
+
+
+def transcript() -> tuple[Transcript, Shown]:
+    out = Shown()
+    return Transcript(Printer(out, lambda: 80, PLAIN)), out
+
+
+def test_only_the_open_block_is_live() -> None:
+    live, out = transcript()
+    live.event(events.MessageStart(text_answer("")))
+    live.event(events.MessageUpdate("text_delta", 0, "done\n\nop"))
+    live.event(events.MessageUpdate("text_delta", 0, "en"))
+    assert out.lines == ["", "done"]
+    assert live.live(80) == ["open"]
+    live.event(events.MessageEnd(text_answer("done\n\nopen")))
+    assert out.lines == ["", "done", "", "open"]
+    assert live.live(80) == []
+
+
+def test_an_escape_sequence_cut_over_two_pieces_does_no_harm() -> None:
+    live, out = transcript()
+    for piece in ("a\x1b[", "2Jb", "\x1b]0;x", "\x07"):
+        live.event(events.MessageUpdate("text_delta", 0, piece))
+    live.event(events.MessageEnd(text_answer("x")))
+    assert "ab" in "".join(out.lines)
+    assert "\x07" not in "".join(out.lines)
+    assert "\x1b]" not in "".join(out.lines)
+
+
+def test_a_thought_is_live_and_then_one_line() -> None:
+    live, out = transcript()
+    live.event(events.MessageUpdate("thinking_delta", 0, "a\nb\nc\nd"))
+    assert [line for line in live.live(80) if "c" in line]
+    live.event(events.MessageUpdate("text_delta", 1, "so"))
+    assert "thought for 0.0 s" in out.lines[-1]
+    assert live.live(80) == ["so"]
+
+
+def test_parallel_tools_have_a_row_each() -> None:
+    live, out = transcript()
+    first, second = ToolCall("1", "bash", {"command": "a"}), ToolCall("2", "read", {"path": "b"})
+    live.event(events.ToolStart(first))
+    live.event(events.ToolStart(second))
+    live.event(events.ToolUpdate(first, "out\n"))
+    assert len(live.live(80)) == 3
+    assert live.ticking
+    live.event(events.ToolEnd(second, result("x")))
+    assert any("read b (1 line)" in line for line in out.lines)
+    live.event(events.AgentSettled(True))
+    assert live.live(80) == []
+    assert not live.ticking
+
+
+def test_an_aborted_and_a_cut_answer_say_so() -> None:
+    live, out = transcript()
+    live.event(events.MessageEnd(text_answer("", "aborted")))
+    live.event(events.MessageEnd(text_answer("x", "length")))
+    assert any("aborted" in line for line in out.lines)
+    assert any("error: the answer was cut" in line for line in out.lines)
+
+
+def test_the_past_shows_the_last_turns_only() -> None:
+    out = Shown()
+    messages: list[Message] = []
+    for n in range(5):
+        messages += [user_text(f"question {n}", 0), text_answer(f"answer {n}")]
+    messages.insert(0, UserMessage((TextPart("## overview"),), 0, kind="overview"))
+    print_past(Printer(out, lambda: 80, PLAIN), messages, 2)
+    text = "\n".join(out.lines)
+    assert "(3 earlier turns)" in text
+    assert "question 2" not in text
+    assert "question 3" in text and "answer 4" in text
+    assert "overview" not in text
