@@ -63,7 +63,7 @@ def _declare(command: Any) -> None:
         kind, flag = hint.__origin__, hint.__metadata__[0]
         assert isinstance(flag, Flag)
         default = RunOptions._field_defaults[field]
-        shown = {"help": flag.help, "show_default": False, "metavar": flag.metavar or None}
+        shown: dict[str, Any] = {"help": flag.help, "show_default": False, "metavar": flag.metavar or None}
         if not flag.names:
             shown["metavar"] = "[@FILE...] [MESSAGE...]"
             annotation: Any = Annotated[Optional[list[str]], typer.Argument(**shown)]  # noqa: UP045 - read by typer

@@ -70,7 +70,7 @@ def prepare(options: RunOptions, env: Mapping[str, str], cwd: Path) -> Prepared:
     trusted = is_trusted(paths, cwd, options.trust)
     loaded = load(paths, cwd, env, trusted=trusted)
     settings = loaded.settings
-    choice = choose_store(options.store, settings, loaded.endpoint, bypassed=bypassed(cwd, settings))
+    choice = choose_store(options.store, settings, loaded.endpoint, bypassed=bypassed(cwd, settings.bypass_patterns))
     if options.store == "openviking" and choice.endpoint is None:
         raise ConfigError(
             "no OpenViking server is configured", hint="set OPENVIKING_URL, or openviking.url in config.json"

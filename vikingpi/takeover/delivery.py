@@ -79,7 +79,7 @@ class Delivery:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._met: set[int] = set()
+        self._met: set[str] = set()
         self._delay = 0.0
         self.denied = ""
         self.refused: list[str] = []
@@ -146,7 +146,7 @@ class Delivery:
 
     async def _meet(self, generation: Generation) -> None:
         """Before the first message of a process: record the session's birth, recognise what is there already."""
-        if generation.id in self._met:
+        if generation.name in self._met:
             return
         link = self._link
         status = await link.store.ensure_session(generation.name)
@@ -156,7 +156,7 @@ class Delivery:
             rows = link.ledger.messages.next(generation.id, "new", 1_000_000)
             marks = await link.store.marks(generation.name, generation.accepted_archive)
             self._stored(generation, [row for row in rows if row.entry_id in marks], marks)
-        self._met.add(generation.id)
+        self._met.add(generation.name)
         self.worked()
 
     async def _settle(self, generation: Generation) -> bool:

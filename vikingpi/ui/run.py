@@ -17,7 +17,6 @@ from vikingpi.app.standard_input import Piped, read_piped
 from vikingpi.app.wiring import Mode, Prepared, build_app, prepare
 from vikingpi.errors import ConfigError, VpiError
 from vikingpi.messages import ImagePart
-from vikingpi.session.catalog import default_directory
 from vikingpi.ui.json_mode import run_json
 from vikingpi.ui.plain import run_print, write
 
@@ -84,8 +83,7 @@ async def _interface(app: App, prepared: Prepared, mode: Mode, prompts: Sequence
     if mode == "repl":
         from vikingpi.ui.repl import run_repl
 
-        history = default_directory(prepared.paths.history, str(prepared.cwd)).with_suffix(".txt")
-        return await run_repl(app, history_file=history, initial=prompts[0][0] if prompts else "", start=app.start)
+        return await run_repl(app, prompts, prepared.paths.history)
     show = run_json if prepared.options.mode == "json" else run_print
     return await show(app, prompts, sys.stdout, sys.stderr, app.start)
 
