@@ -28,7 +28,7 @@ from vikingpi.llm.scripted import ScriptedCall, ScriptedProvider, Step, scripted
 from vikingpi.messages import OVERVIEW_MARKER, ToolSpec, text_of
 from vikingpi.net import HttpTransport
 
-THRESHOLD = 1500
+THRESHOLD = 1950
 KEEP = 1
 SETTLE = 5.0
 QUESTION = "Which day is the release window, and which port did we choose?"
@@ -151,7 +151,7 @@ def _make_project(project: Path) -> None:
         "",
     ]
     (project / "NOTES.md").write_text("\n".join(notes), encoding="utf-8")
-    (project / "gateway.log").write_text("\n".join(report * 3) + "\n", encoding="utf-8")
+    (project / "gateway.log").write_text("\n".join(report * 6) + "\n", encoding="utf-8")
     (project / "config.toml").write_text('port = 8080\nname = "gateway"\n', encoding="utf-8")
 
 

@@ -9,6 +9,7 @@ from vikingpi.app.options import RunOptions
 from vikingpi.config.model import Settings
 from vikingpi.errors import ConfigError
 from vikingpi.llm.base import Model
+from vikingpi.llm.local import with_local_servers
 from vikingpi.llm.registry import Catalog, Choice, default_model, resolve
 from vikingpi.net import Transport
 from vikingpi.session.entries import Entry

@@ -16,7 +16,7 @@ from vikingpi.messages import OVERVIEW_MARKER
 from vikingpi.takeover.archiver import Accepted, Archiver, Broken, Committed, Pending, Refused
 from vikingpi.takeover.boundary import overview_text
 from vikingpi.takeover.courier import Courier
-from vikingpi.takeover.plan import Plan, mark_of, plan_advance, plan_before
+from vikingpi.takeover.plan import Plan, ends, mark_of, place, plan_advance, plan_before
 from vikingpi.tokens import estimate
 from vikingpi.viking.ledger import CommitRow, Generation
 from vikingpi.viking.overview import cut_sections
@@ -140,13 +140,14 @@ class Engine:
         return verdict
 
     def _apply(self, generation: Generation, commit: CommitRow, accepted: Accepted) -> bool:
-        before = self.mirror.view()
+        stored = self.mirror.stored(generation)
+        at = place(stored.branch, commit.target_entry_id)
+        covered = sum(row.tokens for row, end in ends(stored.branch, stored.rows) if stored.shown.covered < end <= at)
         moved = self.mirror.apply(generation, commit, accepted.overview, accepted.archive)
         if moved:
             text = overview_text(accepted.overview, self._settings.overview_budget)
-            covered = self.mirror.view().state
-            turns = covered.covered_user_turns if covered is not None else commit.target_user_turns
-            self._ctx.emit(BoundaryAdvanced(turns, commit.pressure + estimate(before.summary), estimate(text)))
+            before = covered + estimate(stored.shown.summary)
+            self._ctx.emit(BoundaryAdvanced(commit.target_user_turns, before, estimate(text)))
         return moved
 
     async def _archive_before(self, first_kept: str) -> str | None:

@@ -75,7 +75,8 @@ def _event(event: Event, out: TextIO) -> None:
         case MessageEnd(AssistantMessage() as message) if message.text:
             out.write(f"  {plain(message.text)}\n")
         case BoundaryAdvanced(covered, before, after):
-            out.write(f"\ncontext: user turns 1-{covered} are now an overview (~{before} -> ~{after} tokens)\n\n")
+            turns = "turn 1 is" if covered == 1 else f"turns 1-{covered} are"
+            out.write(f"\ncontext: {turns} now an overview (~{before} -> ~{after} tokens)\n\n")
         case Notice(text):
             out.write(f"  {plain(text)}\n")
         case _:
