@@ -85,6 +85,8 @@ def choose(stack: contextlib.ExitStack, store: str, folder: Path) -> Target:
     if not model and (base or env.get("E2E_LLM_API_KEY")):
         raise ValueError("E2E_LLM_MODEL is not set; name the model that the endpoint is to be asked for")
     server_url = env.get("OPENVIKING_URL", "") if store == "openviking" else ""
+    if server_url:
+        evidence.ServerView(server_url, env).check_health()
     own = own_model(stack) if not model or (store == "openviking" and not server_url) else ""
     control = own if store == "openviking" and not server_url else ""
     if store == "openviking" and not server_url:
@@ -239,7 +241,7 @@ def workplace(report: checks.Report, keep: bool) -> Generator[Path]:
         yield folder
         finished = True
     finally:
-        if keep or report.failed or not finished:
+        if keep or report.failed or (report.passed and not finished):
             print(f"kept  {folder}", flush=True)
         else:
             shutil.rmtree(folder, ignore_errors=True)

@@ -149,6 +149,15 @@ class ServerView:
         if key := environment.get("OPENVIKING_API_KEY"):
             self.headers["Authorization"] = f"Bearer {key}"
 
+    def check_health(self) -> None:
+        """Raise ValueError when there is no server at the address, or not one for this key."""
+        request = urllib.request.Request(f"{self.url}/health", headers=self.headers)
+        try:
+            with urllib.request.urlopen(request, timeout=20):
+                return
+        except OSError as error:
+            raise ValueError(f"no OpenViking answers at {self.url}: {error}") from error
+
     def call(self, method: str, path: str) -> Any:
         """Give the answer's `result`, or None for a 404; raises OSError for anything else that is wrong."""
         request = urllib.request.Request(f"{self.url}/api/v1/{path}", headers=self.headers, method=method)

@@ -37,7 +37,7 @@ class Filler(NamedTuple):
         return "\n".join(self.lines)[:4000]
 
 
-HARBOUR, DRAGON, LANTERN = "KESTREL-7731", "青龙八八", "4417-BRASS"
+HARBOUR, DRAGON, ORRERY, LANTERN = "KESTREL-7731", "青龙八八", "ORRERY-12", "4417-BRASS"
 FIRST_FILLER, SECOND_FILLER = Filler("north", "heronword"), Filler("south", "pelicanword")
 COMMANDS = ("printf 'tide-%s' 2041", "printf 'tide-%s' 3052")
 OUTPUTS = ("tide-2041", "tide-3052")
@@ -45,7 +45,8 @@ OUTPUTS = ("tide-2041", "tide-3052")
 TURNS = (
     Turn(f"Remember: harbour-code is {HARBOUR}.\nHere is a log, no answer needed:\n{FIRST_FILLER.text}", HARBOUR),
     Turn(
-        f"请记住:港口暗号是{DRAGON}。\nThen run these two commands with the bash tool, one call for each, and say when "
+        f"请记住:港口暗号是{DRAGON}。\nRemember: tide-word is {ORRERY}.\n"
+        "Then run these two commands with the bash tool, one call for each, and say when "
         f"you are done.\nRUN: {COMMANDS[0]}\nRUN: {COMMANDS[1]}",
         DRAGON,
     ),
@@ -54,6 +55,6 @@ TURNS = (
         f"Remember: lantern-count is {LANTERN}.\nHere is another log, no answer needed:\n{SECOND_FILLER.text}",
         LANTERN,
     ),
-    Turn("Answer from what I told you earlier, without any tool, with the value only: 港口暗号?", answer=DRAGON),
+    Turn("Answer from what I told you earlier, without any tool, with the value only: tide-word?", answer=ORRERY),
     Turn("Answer from what I told you earlier, without any tool, with the value only: lantern-count?", answer=LANTERN),
 )
