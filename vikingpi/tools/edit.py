@@ -190,12 +190,8 @@ def _changes(
     for low, high, before, grown in regions:
         after = high + before + grown if high < len(old) else len(new)
         for change in diff.compare(old[low:high], new[low + before : after]):
-            changes.append(
-                diff.Change(
-                    change.old_from + low,
-                    change.old_to + low,
-                    change.new_from + low + before,
-                    change.new_to + low + before,
-                )
-            )
+            moved = diff.Change(*(n + low for n in change[:2]), *(n + low + before for n in change[2:]))
+            if changes and (changes[-1].old_to, changes[-1].new_to) == (moved.old_from, moved.new_from):
+                moved = diff.Change(changes[-1].old_from, moved.old_to, changes.pop().new_from, moved.new_to)
+            changes.append(moved)
     return changes

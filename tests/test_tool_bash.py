@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tool_kit import context_in, run, text_of
+
+from vikingpi.errors import ToolError
+from vikingpi.tools import shell
+from vikingpi.tools.base import ToolOutcome, close_tools
+from vikingpi.tools.bash import BashTool
+
+
+def bash(folder: Path, command: str, tool: BashTool | None = None, **arguments: Any) -> ToolOutcome:
+    return run(tool or BashTool(), context_in(folder), command=command, **arguments)
+
+
+def pid_in(path: Path) -> int:
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        if path.exists() and path.read_text().strip():
+            return int(path.read_text())
+        time.sleep(0.01)
+    raise AssertionError(f"{path} was not written")
+
+
+def lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return Path("/proc/self").exists() is False and subprocess.run(["kill", "-0", str(pid)]).returncode == 0
+
+
+def test_both_outputs_come_in_order_with_the_exit_code(tmp_path: Path) -> None:
+    outcome = bash(tmp_path, "echo hi; echo err >&2; exit 3")
+    assert text_of(outcome) == "hi\nerr\n\n\nCommand exited with code 3"
+    assert outcome.is_error
+    assert outcome.details is None
+    assert text_of(bash(tmp_path, "pwd")) == f"{tmp_path}\n"
+    assert text_of(bash(tmp_path, "true")) == "(no output)"
+    assert text_of(bash(tmp_path, "kill -9 $$")).endswith("Command exited with code 137")
+
+
+def test_standard_input_is_empty_and_the_environment_is_what_was_given(tmp_path: Path) -> None:
+    assert text_of(bash(tmp_path, "cat; echo end")) == "end\n"
+    context = context_in(tmp_path, VPI_SESSION_ID="s1")._replace(
+        env={"VPI_SESSION_ID": "s1", "PATH": os.environ["PATH"]}
+    )
+    assert text_of(run(BashTool(), context, command="echo $VPI_SESSION_ID:$HOME")) == "s1:\n"
+
+
+def test_many_lines_are_cut_and_kept_in_a_private_file(tmp_path: Path) -> None:
+    outcome = bash(tmp_path, "seq 3000")
+    text = text_of(outcome)
+    assert outcome.details is not None
+    path = Path(outcome.details["fullOutputPath"])
+    assert text.startswith("1001\n1002\n")
+    assert text.endswith(f"3000\n\n\n[Showing lines 1001-3000 of 3000. Full output: {path}]")
+    assert path.read_text().split() == [str(n) for n in range(1, 3001)]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert outcome.details["truncation"]["totalLines"] == 3000
+
+
+def test_a_long_line_is_cut_at_a_whole_character(tmp_path: Path) -> None:
+    text = text_of(bash(tmp_path, "for i in {1..30000}; do printf '\\xe9\\xa1\\xb9'; done"))
+    assert "\ufffd" not in text
+    assert "[Showing last 50.0KB of line 1 (line is 87.9KB). Full output: " in text
+    assert text.count("\u9879") == 51200 // 3
+
+
+def test_short_output_that_grows_by_replacement_is_kept_too(tmp_path: Path) -> None:
+    outcome = bash(tmp_path, "head -c 40000 /dev/zero | tr '\\0' '\\377'")
+    assert outcome.details is not None
+    assert Path(outcome.details["fullOutputPath"]).stat().st_size == 40000
+
+
+def test_huge_output_needs_little_memory(tmp_path: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    text = text_of(bash(tmp_path, "yes | head -c 60000000"))
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert "[Showing lines 29998001-30000000 of 30000000." in text
+    assert grown < 30 * 1024 * (1024 if sys.platform == "darwin" else 1)
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_bytes_that_are_no_utf8_are_replaced_and_nothing_else_is_lost(tmp_path: Path, locale: str) -> None:
+    context = context_in(tmp_path, LC_ALL=locale)
+    command = "printf 'ok-before\\n\\xf0\\x81 raw\\nok-after\\n'; printf '\\xe9\\xa1'; sleep 0.15; printf '\\xb9'"
+    text = text_of(run(BashTool(), context, command=command))
+    assert text == "ok-before\n\ufffd\ufffd raw\nok-after\n\u9879"
+
+
+def test_terminal_sequences_and_nul_do_not_reach_the_model(tmp_path: Path) -> None:
+    text = text_of(bash(tmp_path, "printf '\\033[31mred\\033[0m \\033]0;t\\007x\\0y\\r\\nz'"))
+    assert text == "red x\ufffdy\nz"
+
+
+def test_a_child_in_the_background_does_not_hold_the_result(tmp_path: Path) -> None:
+    tool = BashTool()
+    for command, text in [
+        ("sleep 60 & echo $! > pid; echo done", "done\n"),
+        ("(sleep 60 & echo $! > pid)", "(no output)"),
+        ("nohup sleep 60 >/dev/null 2>&1 & echo $! > pid; echo ok", "ok\n"),
+    ]:
+        begin = time.monotonic()
+        outcome = bash(tmp_path, command, tool)
+        assert time.monotonic() - begin < 1.5
+        assert text_of(outcome).startswith(f"{text}\n\n[A process of this command is still running in the background")
+        assert not outcome.is_error
+        assert lives(pid_in(tmp_path / "pid"))
+    last = pid_in(tmp_path / "pid")
+    close_tools([tool])
+    assert not lives(last)
+    close_tools([tool])
+
+
+def test_a_chatty_child_in_the_background_does_not_hold_the_result(tmp_path: Path) -> None:
+    tool = BashTool()
+    begin = time.monotonic()
+    text = text_of(bash(tmp_path, "yes & echo started", tool))
+    assert time.monotonic() - begin < 2
+    assert "still running" in text
+    tool.close()
+
+
+def test_a_timeout_ends_everything_and_keeps_the_output(tmp_path: Path) -> None:
+    outcome = bash(tmp_path, "echo part; sleep 60 & echo $! > pid; wait", timeout=0.2)
+    assert text_of(outcome) == "part\n\n\nCommand timed out after 0.2 seconds"
+    assert outcome.is_error
+    assert not lives(pid_in(tmp_path / "pid"))
+
+
+def test_a_group_that_ignores_term_is_killed(tmp_path: Path) -> None:
+    command = "trap '' TERM; (trap '' TERM; sleep 97) & echo $! > pid; sleep 98"
+    begin = time.monotonic()
+    outcome = bash(tmp_path, command, timeout=0.2)
+    assert 2 < time.monotonic() - begin < 5
+    assert "timed out after 0.2 seconds" in text_of(outcome)
+    assert not lives(pid_in(tmp_path / "pid"))
+
+
+def test_the_default_timeout_is_that_of_the_context(tmp_path: Path) -> None:
+    context = context_in(tmp_path)._replace(bash_timeout=0.2)
+    assert "timed out after 0.2 seconds" in text_of(run(BashTool(), context, command="sleep 60"))
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("inf"), float("nan")])
+def test_a_timeout_must_be_a_number_of_seconds(tmp_path: Path, timeout: float) -> None:
+    with pytest.raises(ToolError, match="Invalid timeout: must be a finite number of seconds"):
+        bash(tmp_path, "true", timeout=timeout)
+
+
+def test_cancellation_ends_the_group_and_hands_over_the_output(tmp_path: Path) -> None:
+    updates: list[str] = []
+
+    async def cancelled() -> float:
+        seen = asyncio.Event()
+
+        def update(text: str) -> None:
+            updates.append(text)
+            seen.set()
+
+        context = context_in(tmp_path)._replace(update=update)
+        call = {"command": "echo part; sleep 60 & echo $! > pid; sleep 60"}
+        task = asyncio.create_task(BashTool().run(call, context))
+        await seen.wait()
+        begin = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return time.monotonic() - begin
+
+    assert asyncio.run(cancelled()) < 1.5
+    assert updates[-1] == "part\n"
+    assert not lives(pid_in(tmp_path / "pid"))
+
+
+def test_a_second_cancellation_kills_at_once(tmp_path: Path) -> None:
+    async def cancelled() -> float:
+        call = {"command": "trap '' TERM; echo $$ > pid; while :; do sleep 1; done"}
+        task = asyncio.create_task(BashTool().run(call, context_in(tmp_path)))
+        await asyncio.to_thread(pid_in, tmp_path / "pid")
+        begin = time.monotonic()
+        task.cancel()
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return time.monotonic() - begin
+
+    assert asyncio.run(cancelled()) < 1
+    until = time.monotonic() + 2
+    while lives(pid_in(tmp_path / "pid")) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not lives(pid_in(tmp_path / "pid"))
+
+
+def test_the_tail_is_shown_live_at_most_ten_times_a_second(tmp_path: Path) -> None:
+    updates: list[str] = []
+    context = context_in(tmp_path, updates)
+    run(BashTool(), context, command="for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.05; done")
+    assert 1 <= len(updates) <= 6
+    assert "1\n2\n3\n4\n5\n6\n7\n8\n".startswith(updates[-1])
+
+
+def test_what_cannot_start_is_an_error(tmp_path: Path) -> None:
+    context = context_in(tmp_path)._replace(cwd=tmp_path / "gone")
+    with pytest.raises(ToolError, match=r"Working directory does not exist: .*gone"):
+        run(BashTool(), context, command="true")
+    with pytest.raises(ToolError, match="cannot be started: embedded null byte"):
+        bash(tmp_path, "a\0b")
+    with pytest.raises(ToolError, match="cannot be started: E2BIG"):
+        bash(tmp_path, "x" * 3_000_000)
+
+
+def test_a_lone_surrogate_in_a_command_is_replaced(tmp_path: Path) -> None:
+    assert text_of(bash(tmp_path, "echo 'x\ud83dy'")) == "x\ufffdy\n"
+
+
+def test_a_folder_that_cannot_hold_the_output_is_named(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("in the way")
+    text = text_of(bash(tmp_path, "seq 3000"))
+    assert text.endswith("[Showing lines 1001-3000 of 3000. The rest could not be kept: File exists]")
+
+
+def test_ten_commands_run_side_by_side(tmp_path: Path) -> None:
+    async def together() -> float:
+        begin = time.monotonic()
+        tool = BashTool()
+        await asyncio.gather(*(tool.run({"command": "sleep 0.3"}, context_in(tmp_path)) for _ in range(10)))
+        return time.monotonic() - begin
+
+    assert asyncio.run(together()) < 2
+
+
+def test_a_group_of_zombies_does_not_run() -> None:
+    process = subprocess.Popen(["true"], start_new_session=True)
+    until = time.monotonic() + 5
+    while shell.is_running(process.pid) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not shell.is_running(process.pid)
+    process.wait()
+    shell.send(process.pid, signal.SIGTERM)
