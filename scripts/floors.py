@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-LOWEST = "__init__ messages events errors tokens decode redact safetext debuglog net http_thread private"
-ROOT_MODULES = {**dict.fromkeys(LOWEST.split(), 0), "command": 1, "cli": 5, "__main__": 5}
+ROOT_MODULES = {"command": 1, "cli": 5, "__main__": 5}  # every other root module is on floor 0
 PACKAGES = {
     **dict.fromkeys(("config", "session", "llm", "tools", "viking"), 1),
     "agent": 2,
@@ -57,10 +56,10 @@ class Violation(NamedTuple):
 
 
 def place_of(parts: tuple[str, ...]) -> tuple[str, int] | None:
-    """Give package and floor for the path of a module below the root package; None: it is on no floor."""
+    """Give package and floor for the path of a module below the root package; None: its package is on no floor."""
     if len(parts) == 1:
-        floor = ROOT_MODULES.get(parts[0])
-        return None if floor is None else (f"root {floor}", floor)
+        floor = ROOT_MODULES.get(parts[0], 0)
+        return f"root {floor}", floor
     floor = PACKAGES.get(parts[0])
     return None if floor is None else (parts[0], floor)
 
