@@ -124,10 +124,10 @@ class App:
             self.parts = await self._open_parts("new", self.emit)
             await self.parts.hooks.session_start("new")
 
-    async def compact(self, instructions: str = "") -> None:
-        """Compact now; what happens comes as events."""
+    async def compact(self, instructions: str = "") -> str:
+        """Compact now; what happens comes as events. Return an empty text or why nothing was done."""
         async with self._busy:
-            await self.parts.agent.compact(instructions)
+            return await self.parts.agent.compact(instructions)
 
     def status(self) -> Status:
         """The figures of the status bar."""

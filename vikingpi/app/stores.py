@@ -11,8 +11,9 @@ from typing import Any, Literal, NamedTuple
 from vikingpi.agent.hooks import HookContext
 from vikingpi.config.load import Endpoint, peer_of
 from vikingpi.config.model import Settings
-from vikingpi.config.paths import Paths
+from vikingpi.config.paths import Paths, private_dir
 from vikingpi.debuglog import Log
+from vikingpi.errors import StoreRejected
 from vikingpi.net import Transport
 from vikingpi.redact import Redactor
 from vikingpi.takeover.capture import CaptureOptions
@@ -87,6 +88,11 @@ def open_store(
     mode: Literal["repl", "print"],
 ) -> OpenStore:
     """Open the ledger and the chosen store; StoreRejected when the ledger cannot be used."""
+    try:
+        private_dir(paths.data)
+    except OSError as error:
+        text = f"the data folder {paths.data} cannot be used: {error.strerror or error}"
+        raise StoreRejected(text, hint="make it writable", status=0) from error
     ledger = open_ledger(paths.outbox)
     provisional = False
     endpoint = choice.endpoint

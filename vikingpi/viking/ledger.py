@@ -7,7 +7,6 @@ second capture of the same entry harmless.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from vikingpi.errors import StoreRejected
-from vikingpi.viking.schema import MIGRATIONS, migrate
+from vikingpi.viking.schema import MIGRATIONS
+from vikingpi.viking.sqlite import BUSY_SECONDS, make_private, migrate, use_wal
 
 RowState = Literal["new", "sending", "done", "dead"]
 
@@ -99,21 +99,19 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         """Open or create the file; raise StoreRejected when a newer vpi wrote it or it cannot be used."""
-        old = os.umask(0o077)
         try:
-            self.db = sqlite3.connect(path, isolation_level=None, timeout=10)
-            self.db.execute("PRAGMA journal_mode = WAL")
+            make_private(path)
+            self.db = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
+            use_wal(self.db)
             self.db.execute("PRAGMA synchronous = FULL")
             self.db.execute("PRAGMA foreign_keys = ON")
-            version = migrate(self.db)
-        except sqlite3.Error as error:
+            version = migrate(self.db, MIGRATIONS)
+        except (sqlite3.Error, OSError) as error:
             raise StoreRejected(
                 f"the outbox {path} cannot be opened: {error}",
                 hint="move the file aside; vpi makes a new one and captures the session again",
                 status=0,
             ) from error
-        finally:
-            os.umask(old)
         if version > len(MIGRATIONS):
             self.db.close()
             raise StoreRejected(f"the outbox {path} was written by a newer vpi", hint="upgrade vpi", status=0)
@@ -217,7 +215,8 @@ class Generations:
     def accept(self, generation: int, archive: int) -> None:
         """The chain is good up to this archive."""
         self._db.execute(
-            "UPDATE generation SET accepted_archive = max(accepted_archive, ?), failures = 0, retry_at = 0 WHERE id = ?",
+            "UPDATE generation SET accepted_archive = max(accepted_archive, ?), failures = 0, retry_at = 0"
+            " WHERE id = ?",
             (archive, generation),
         )
 

@@ -1,0 +1,60 @@
+"""What the ledger and the embedded store do in the same way when they open their SQLite files."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+BUSY_SECONDS = 10.0
+
+
+def make_private(path: Path) -> None:
+    """Create the file 0600 or narrow it. An existing file is not opened: closing it would drop SQLite's locks."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        if path.stat().st_mode & 0o077 and path.is_file():
+            path.chmod(0o600)
+
+
+def use_wal(db: sqlite3.Connection) -> None:
+    """Switch to WAL. SQLite does not wait for other processes here, however long its busy time-out is."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def migrate(db: sqlite3.Connection, migrations: Sequence[Sequence[str]]) -> int:
+    """Apply what is missing, counted by `PRAGMA user_version`, in one transaction; return the version found.
+
+    A version above the known ones is left alone: the caller refuses it.
+    """
+    found = version(db)
+    if found < len(migrations):
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            # Another process may have been first.
+            found = version(db)
+            for number, statements in enumerate(migrations[found:], found + 1):
+                for statement in statements:
+                    db.execute(statement)
+                db.execute(f"PRAGMA user_version = {number}")
+        except BaseException:
+            db.execute("ROLLBACK")
+            raise
+        db.execute("COMMIT")
+    return found
+
+
+def version(db: sqlite3.Connection) -> int:
+    """Read `PRAGMA user_version`."""
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
