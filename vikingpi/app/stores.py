@@ -129,7 +129,7 @@ def build_takeover(
     )
     mirror = Mirror(opened.link, ctx, session, options)
     engine = Engine(Courier(opened.link, ctx, mirror, settings.takeover.token_threshold), ctx, settings.takeover)
-    where = opened.choice.endpoint.url if opened.choice.endpoint is not None else ""
+    where = opened.choice.endpoint.url if opened.choice.endpoint is not None else "(in this data folder)"
     control = Control(engine, ctx, where, counted.count)
     return Takeover(TakeoverHooks(engine, settings.takeover, opened.mode, spawn), control)
 
