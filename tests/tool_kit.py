@@ -14,7 +14,7 @@ def context_in(folder: Path, updates: list[str] | None = None, **env: str) -> To
     return ToolContext(folder, {**os.environ, **env}, seen.append, 20.0, folder / "kept")
 
 
-def run(tool: Tool, context: ToolContext, **arguments: Any) -> ToolOutcome:
+def run(tool: Tool, context: ToolContext, /, **arguments: Any) -> ToolOutcome:
     return asyncio.run(tool.run(arguments, context))
 
 

@@ -37,6 +37,10 @@ def resolve(path: str, context: ToolContext, *, new: bool = False) -> Path:
     if not path:
         raise ToolError("Invalid path: it is empty")
     full = Path(os.path.normpath(context.cwd / path))
+    try:
+        os.fsencode(full)
+    except UnicodeEncodeError as error:
+        raise ToolError(f"Invalid path: the file system cannot encode {path!a}") from error
     if os.path.lexists(full) or (new and "\ufffd" not in path):
         return full
     return _lookalike(full)
@@ -94,3 +98,8 @@ def open_regular(path: Path) -> tuple[int, os.stat_result]:
     if stat.S_ISDIR(status.st_mode):
         raise ToolError(f"EISDIR: is a directory: {scrub(str(path))}")
     raise ToolError(f"Not a regular file: {scrub(str(path))}")
+
+
+def shown(name: str) -> str:
+    """Write a name on one line of a listing."""
+    return scrub(name).replace("\n", "\\n").replace("\r", "\\r")

@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tool_kit import context_in, run, text_of
+
+from vikingpi.errors import ToolError
+from vikingpi.tools.base import Tool, ToolContext, ToolOutcome
+from vikingpi.tools.builtin import search_tools
+from vikingpi.tools.find import FindTool
+from vikingpi.tools.globs import to_regex
+from vikingpi.tools.grep import GrepTool
+from vikingpi.tools.ls import LsTool
+
+RIPGREP = """#!/bin/sh
+printf '%s\\n' "$@" > "$VPI_TEST_ARGUMENTS"
+printf '%s\\n' '{"type":"begin","data":{}}' '{"type":"match","data":{"path":{"bytes":"LS9iYWT/"},"lines":{"text":"hit\\n"},"line_number":7}}'
+"""
+FD = """#!/bin/sh
+test -n "$VPI_TEST_FD_FAILS" && exit 2
+printf './b.py\\0./A.py\\0./sub/\\0'
+"""
+
+
+def without_helpers(folder: Path) -> ToolContext:
+    return context_in(folder, PATH=str(folder / "no-programs"))
+
+
+def call(tool: Tool, folder: Path, **arguments: Any) -> ToolOutcome:
+    return run(tool, without_helpers(folder), **arguments)
+
+
+def tree(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        path = folder / name.replace("__", "/").replace("_DOT_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def test_they_are_offered_apart_from_the_others() -> None:
+    assert [tool.spec.name for tool in search_tools()] == ["grep", "find", "ls"]
+
+
+def test_ls_sorts_without_case_and_marks_folders(tmp_path: Path) -> None:
+    for name in ("b.txt", "A.txt", ".hidden", os.fsdecode(b"bad\xff"), "two\nlines"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "Dir").mkdir()
+    text = text_of(call(LsTool(), tmp_path))
+    assert text.split("\n") == [".hidden", "A.txt", "b.txt", "bad\ufffd", "Dir/", "two\\nlines"]
+    assert text_of(call(LsTool(), tmp_path, path="Dir")) == "(empty directory)"
+
+
+def test_ls_stops_at_its_limit(tmp_path: Path) -> None:
+    for number in range(600):
+        (tmp_path / f"f{number:03}").touch()
+    outcome = call(LsTool(), tmp_path)
+    assert text_of(outcome).endswith("f499\n\n[500 of 600 entries shown. Use limit=1000 for more]")
+    assert outcome.details == {"entryLimitReached": 500}
+
+
+def test_ls_names_what_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "f").touch()
+    with pytest.raises(ToolError, match=rf"^Not a directory: {tmp_path}/f$"):
+        call(LsTool(), tmp_path, path="f")
+    with pytest.raises(ToolError, match=rf"^Path not found: {tmp_path}/nope$"):
+        call(LsTool(), tmp_path, path="nope")
+
+
+@pytest.mark.parametrize(
+    ("glob", "yes", "no"),
+    [
+        ("*.py", "a.py a/b.py .x.py", "a.pyc a.py/c"),
+        ("src/*.py", "src/a.py", "src/a/b.py x/src/a.py"),
+        ("src/**/*.py", "src/a.py src/a/b/c.py", "a.py"),
+        ("**/test", "test a/test a/b/test", "tests"),
+        ("a/**", "a/b a/b/c", "a"),
+        ("{a,b}?.txt", "a1.txt b2.txt", "c1.txt a.txt"),
+        ("[!a]x", "bx", "ax"),
+        ("[a-c]x", "bx", "dx"),
+        ("/top", "top", "a/top"),
+        ("\\*x", "*x", "ax"),
+        ("a[", "a[", "a"),
+        ("}", "}", "{"),
+    ],
+)
+def test_globs(glob: str, yes: str, no: str) -> None:
+    assert [path for path in yes.split() if not to_regex(glob).fullmatch(path)] == []
+    assert [path for path in no.split() if to_regex(glob).fullmatch(path)] == []
+
+
+def test_find_respects_gitignore_and_sees_hidden_files(tmp_path: Path) -> None:
+    tree(
+        tmp_path,
+        _DOT_gitignore="build/\n*.log\n!keep.log\n/only_top.py\n# note\n",
+        _DOT_git__x="",
+        build__a_DOT_py="",
+        src__a_DOT_py="",
+        src__only_top_DOT_py="",
+        only_top_DOT_py="",
+        src__x_DOT_log="",
+        src__keep_DOT_log="",
+        _DOT_hidden__b_DOT_py="",
+        src__sub___DOT_gitignore="/local.py\n",
+        src__sub__local_DOT_py="",
+    )
+    found = text_of(call(FindTool(), tmp_path, pattern="*")).split("\n")
+    assert found == [
+        ".gitignore",
+        ".hidden/",
+        ".hidden/b.py",
+        "src/",
+        "src/a.py",
+        "src/keep.log",
+        "src/only_top.py",
+        "src/sub/",
+        "src/sub/.gitignore",
+    ]
+    assert text_of(call(FindTool(), tmp_path, pattern="*", path="src/sub")) == ".gitignore"
+    assert text_of(call(FindTool(), tmp_path, pattern="SRC/*.py")) == "No files found matching pattern"
+    assert text_of(call(FindTool(), tmp_path, pattern="src/**/A.PY".lower())) == "src/a.py"
+
+
+def test_find_stops_at_its_limit(tmp_path: Path) -> None:
+    tree(tmp_path, a="", b="", c="")
+    outcome = call(FindTool(), tmp_path, pattern="*", limit=2)
+    assert text_of(outcome) == "a\nb\n\n[2 results limit reached. Use limit=4 for more, or a narrower pattern]"
+    assert outcome.details == {"resultLimitReached": 2}
+
+
+def test_find_uses_fd_where_it_can(tmp_path: Path) -> None:
+    program = tmp_path / "bin/fd"
+    program.parent.mkdir()
+    program.write_text(FD)
+    program.chmod(0o755)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    assert text_of(run(FindTool(), context_in(tmp_path, PATH=path), pattern="*.py")) == "A.py\nb.py\nsub/"
+    old = context_in(tmp_path, PATH=path, VPI_TEST_FD_FAILS="1")
+    assert text_of(run(FindTool(), old, pattern="fd")) == "bin/fd"
+    assert text_of(run(FindTool(), context_in(tmp_path, PATH=path), pattern="bin/*")) == "bin/fd"
+
+
+def test_grep_shows_matches_with_context(tmp_path: Path) -> None:
+    tree(tmp_path, a_DOT_py="one\ntwo\nthree\nfour\nfive\n", b_DOT_txt="THREE\r\n", _DOT_git__x="three")
+    assert text_of(call(GrepTool(), tmp_path, pattern="thr.e")) == "a.py:3: three"
+    assert text_of(call(GrepTool(), tmp_path, pattern="three", context=1)) == (
+        "a.py-2- two\na.py:3: three\na.py-4- four"
+    )
+    assert text_of(call(GrepTool(), tmp_path, pattern="three", ignoreCase=True)) == "a.py:3: three\nb.txt:1: THREE"
+    assert text_of(call(GrepTool(), tmp_path, pattern="thr.e", literal=True)) == "No matches found"
+    assert text_of(call(GrepTool(), tmp_path, pattern="three", ignoreCase=True, glob="*.txt")) == "b.txt:1: THREE"
+    assert text_of(call(GrepTool(), tmp_path, pattern="o$", path="a.py")) == "a.py:2: two"
+    assert text_of(call(GrepTool(), tmp_path, pattern="--literal", literal=True)) == "No matches found"
+
+
+def test_grep_skips_binary_files_and_shows_bad_bytes(tmp_path: Path) -> None:
+    (tmp_path / "bin").write_bytes(b"hit\0")
+    (tmp_path / "latin").write_bytes(b"hit caf\xe9\n")
+    assert text_of(call(GrepTool(), tmp_path, pattern="hit")) == "latin:1: hit caf\ufffd"
+
+
+def test_grep_stops_at_its_limits(tmp_path: Path) -> None:
+    tree(tmp_path, a="x\n" * 150, b="x" * 600 + "\n")
+    outcome = call(GrepTool(), tmp_path, pattern="x", path="a")
+    assert text_of(outcome).endswith(
+        "a:100: x\n\n[100 matches limit reached. Use limit=200 for more, or a narrower pattern]"
+    )
+    assert outcome.details == {"matchLimitReached": 100}
+    outcome = call(GrepTool(), tmp_path, pattern="x", path="b")
+    assert text_of(outcome) == (
+        f"b:1: {'x' * 500}... [truncated]\n\n[Some lines cut to 500 characters. Use read to see them whole]"
+    )
+    assert outcome.details == {"linesTruncated": True}
+
+
+def test_grep_names_what_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match=r"The search failed: invalid pattern"):
+        call(GrepTool(), tmp_path, pattern="(")
+    with pytest.raises(ToolError, match=r"Path not found: .*nope"):
+        call(GrepTool(), tmp_path, pattern="x", path="nope")
+
+
+def test_a_module_of_the_project_is_not_run(tmp_path: Path) -> None:
+    tree(tmp_path, json_DOT_py="open('was_run', 'w')", a="hit\n")
+    assert text_of(call(GrepTool(), tmp_path, pattern="hit", glob="a")) == "a:1: hit"
+    assert not (tmp_path / "was_run").exists()
+
+
+def test_an_endless_pattern_can_be_cancelled(tmp_path: Path) -> None:
+    tree(tmp_path, a="a" * 60 + "\n")
+
+    async def cancelled() -> float:
+        task = asyncio.create_task(GrepTool().run({"pattern": "(a+)+$b"}, without_helpers(tmp_path)))
+        await asyncio.sleep(0.3)
+        begin = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return time.monotonic() - begin
+
+    assert asyncio.run(cancelled()) < 1
+
+
+def test_grep_uses_ripgrep_where_there_is_one(tmp_path: Path) -> None:
+    program = tmp_path / "bin/rg"
+    program.parent.mkdir()
+    program.write_text(RIPGREP)
+    program.chmod(0o755)
+    seen = tmp_path / "arguments"
+    path = f"{program.parent}:{os.environ['PATH']}"
+    context = context_in(tmp_path, PATH=path, VPI_TEST_ARGUMENTS=str(seen))
+    text = text_of(run(GrepTool(), context, pattern="-x", glob="*.c", context=2, literal=True, ignoreCase=True))
+    assert text == "-/bad\ufffd:7: hit"
+    assert seen.read_text().split("\n")[:-1] == [
+        "--json",
+        "--no-config",
+        "--hidden",
+        "--sort=path",
+        "--ignore-case",
+        "--fixed-strings",
+        "--context=2",
+        "--glob=*.c",
+        "--glob=!.git",
+        "--regexp=-x",
+        "--",
+        ".",
+    ]
