@@ -209,12 +209,12 @@ class SimStore:
     def _reach(self, call: str) -> None:
         self.calls.append(call)
         if not self.up:
-            raise StoreUnreachable("connection refused", may_have_stored=False)
+            raise StoreUnreachable("connection refused", may_have_stored=False, refused=True)
 
     def _write(self, effect: Callable[[], None]) -> None:
         fault = self.faults.pop(0) if self.faults else None
         if fault == "refused":
-            raise StoreUnreachable("connection refused", may_have_stored=False)
+            raise StoreUnreachable("connection refused", may_have_stored=False, refused=True)
         if fault != "gateway-lost":
             effect()
         if fault is not None:

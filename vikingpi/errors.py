@@ -118,15 +118,23 @@ class StoreError(VpiError):
 class StoreUnreachable(StoreError):
     """No usable answer (connection, time-out, 408, 429, 5xx, retryable 409).
 
-    `may_have_stored` is True when the request may have taken effect all the same; `retry_after` in seconds.
+    `may_have_stored` is True when the request may have taken effect all the same; `retry_after` in seconds; `refused`
+    is True when nobody listens there, which costs no time to find out.
     """
 
     def __init__(
-        self, message: str, *, hint: str = "", may_have_stored: bool, retry_after: float | None = None
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        may_have_stored: bool,
+        retry_after: float | None = None,
+        refused: bool = False,
     ) -> None:
         super().__init__(message, hint=hint)
         self.may_have_stored = may_have_stored
         self.retry_after = retry_after
+        self.refused = refused
 
 
 class StoreRejected(StoreError):

@@ -127,7 +127,7 @@ class Archiver:
         )
         commits.begin(generation.id, row)
         try:
-            receipt = await link.store.commit(generation.name, min(plan.keep, 10_000), memories=generation.failures < 2)
+            receipt = await link.store.commit(generation.name, min(plan.keep, 10_000))
         except StoreUnreachable as error:
             self._delivery.failed(error)
             if error.may_have_stored:

@@ -89,7 +89,7 @@ class Courier:
         """Learn whose space a key opens before the first message goes there; None when that is known."""
         if not self.link.provisional:
             return None
-        if self.link.now() < self.link.ledger.stores.get(self.link.row.identity).retry_at:
+        if self.delivery.resting():
             return "unreachable"
         try:
             await identify(self.link)

@@ -91,7 +91,7 @@ class Delivery:
             return "empty"
         if self.denied:
             return "denied"
-        if self._link.now() < self._link.ledger.stores.get(self._link.row.identity).retry_at:
+        if self.resting():
             return "unreachable"
         with sole_writer(self._link.locks, generation.name) as mine:
             if not mine:
@@ -100,6 +100,10 @@ class Delivery:
                 return await self._drain(generation, deadline, batches)
             except StoreError as error:
                 return self.failed(error)
+
+    def resting(self) -> bool:
+        """Whether the store has just failed, in this process or another, and is left alone for a moment."""
+        return self._link.now() < self._link.ledger.stores.get(self._link.row.identity).retry_at
 
     def failed(self, error: StoreError) -> Outcome:
         """Note a fault of the store and say what it means for the sender."""
@@ -114,7 +118,7 @@ class Delivery:
             return "stopped"
         self.connected = False
         wait = 0.0
-        if isinstance(error, StoreUnreachable) and (error.may_have_stored or error.retry_after is not None):
+        if isinstance(error, StoreUnreachable) and not error.refused:
             self._delay = min(60.0, max(2.0, self._delay * 2))
             wait = max(error.retry_after or 0.0, self._delay * random.uniform(0.8, 1.2))
         link.ledger.stores.failed(link.row.id, str(error), link.now() + int(wait * 1000))
@@ -149,7 +153,7 @@ class Delivery:
         if generation.name in self._met:
             return
         link = self._link
-        status = await link.store.ensure_session(generation.name)
+        status = await link.store.ensure_session(generation.name, memories=generation.failures < 2)
         if not generation.created_at:
             link.ledger.generations.born(generation.id, status.created_at)
         elif status.live_messages or status.commit_count:

@@ -42,15 +42,16 @@ class Engine:
         self._sleep = sleep
         self._operation = asyncio.Lock()
 
-    async def advance(self, *, force: bool = False, poll: bool = True) -> str:
+    async def advance(self, *, force: bool = False, poll: bool = True, poll_open: bool = False) -> str:
         """Look at the open commit, or commit when it is due; return a line that says what was done or why not.
 
-        `poll` waits for the overview within the limits of the settings; without it one look is taken.
+        `poll` waits for the overview of a new commit within the limits of the settings, `poll_open` also for that of
+        an earlier one; otherwise one look is taken.
         """
         if self._operation.locked():
             return "another advance or compaction is under way"
         async with self._operation:
-            line = await self._advance(force=force, poll=poll)
+            line = await self._advance(force=force, poll=poll, poll_open=poll_open)
         self.courier.tell_state()
         return line
 
@@ -76,12 +77,12 @@ class Engine:
         self.mirror.write_state()
         self.courier.tell_state()
 
-    async def _advance(self, *, force: bool, poll: bool) -> str:
+    async def _advance(self, *, force: bool, poll: bool, poll_open: bool) -> str:
         generation = self.mirror.generation()
         if generation is None:
             return "nothing was captured yet"
         if self.link.ledger.commits.get(generation.id) is not None:
-            return await self._confirm(generation, poll=poll)
+            return await self._confirm(generation, poll=poll_open)
         pressure = self.link.ledger.generations.figures(generation.id).pressure
         if not force and pressure < self._settings.token_threshold:
             return f"not due: ~{pressure} of {self._settings.token_threshold} tokens"
@@ -127,6 +128,8 @@ class Engine:
         """Look at the open commit until it is decided or the limit is reached."""
         verdict: Accepted | Pending | Refused | Broken = Pending("no commit is open")
         for attempt in range(self._settings.overview_poll_max if poll else 1):
+            if self.courier.delivery.resting():
+                return Pending("the store is left alone for a moment")
             if attempt:
                 await self._sleep(self._settings.overview_poll_ms / 1000)
             now = self.link.ledger.generations.get(self.link.row.id, generation.name)

@@ -129,7 +129,7 @@ class TakeoverHooks(AgentHooks):
         try:
             async with asyncio.timeout(limit):
                 await engine.courier.deliver_all()
-                await engine.advance(poll=polls)
+                await engine.advance(poll=polls, poll_open=polls)
         except TimeoutError:
             engine.link.log({"event": "final_pass", "timeout": limit})
 
@@ -145,7 +145,7 @@ class TakeoverHooks(AgentHooks):
         limit = max(UNANSWERED_WAIT, self._settings.overview_poll_ms * self._settings.overview_poll_max / 1000)
         try:
             async with asyncio.timeout(limit if polls else UNANSWERED_WAIT):
-                await engine.advance(poll=polls)
+                await engine.advance(poll_open=polls)
         except TimeoutError:
             engine.link.log({"event": "confirm_first", "timeout": limit})
 

@@ -34,6 +34,7 @@ from vikingpi.viking.outgoing import dump
 from vikingpi.viking.uri import with_query
 
 POST_SECONDS = 40.0
+QUICK_SECONDS = 1.0
 GET_SECONDS = 10.0
 MAX_WAIT = 86_400.0
 
@@ -135,8 +136,12 @@ class HttpApi:
             status, request_id = reply.status, reply.headers.get("x-request-id", "")
         except NetError as error:
             note = _line(str(error), self._key)
-            stored = asked.stores and not isinstance(error, NotConnected)
-            raise StoreUnreachable(f"OpenViking: {note}", hint=error.hint, may_have_stored=stored) from error
+            lost = not isinstance(error, NotConnected)
+            refused = not lost and time.monotonic() - started < QUICK_SECONDS
+            text = f"OpenViking: {note}"
+            raise StoreUnreachable(
+                text, hint=error.hint, may_have_stored=asked.stores and lost, refused=refused
+            ) from error
         finally:
             if self._log is not None:
                 ms = round(1000 * (time.monotonic() - started))
