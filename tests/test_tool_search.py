@@ -19,7 +19,9 @@ from vikingpi.tools.ls import LsTool
 
 RIPGREP = """#!/bin/sh
 printf '%s\\n' "$@" > "$VPI_TEST_ARGUMENTS"
-printf '%s\\n' '{"type":"begin","data":{}}' '{"type":"match","data":{"path":{"bytes":"LS9iYWT/"},"lines":{"text":"hit\\n"},"line_number":7}}'
+printf '%s\\n' '{"type":"begin","data":{}}'
+printf '%s' '{"type":"match","data":{"path":{"bytes":"LS9iYWT/"},'
+printf '%s\\n' '"lines":{"text":"hit\\n"},"line_number":7}}'
 """
 FD = """#!/bin/sh
 test -n "$VPI_TEST_FD_FAILS" && exit 2

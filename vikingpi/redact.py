@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 from vikingpi.errors import ConfigError
-from vikingpi.secret_shapes import NAMED, SHAPES, Shape
+from vikingpi.secret_shapes import NAMED, Shape, shapes
 
 _MOST_DEPTH = 200
 _MOST_PEM = 20_000
@@ -98,7 +98,7 @@ class Redactor:
         lower = text.lower()
         if "private key" in lower:
             _mask_pem(work)
-        for shape in SHAPES:
+        for shape in shapes():
             if any(hint in lower for hint in shape.hints):
                 work.shape(shape)
         if any(hint in lower for hint in _HINTS):

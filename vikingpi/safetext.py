@@ -7,6 +7,7 @@ invisible characters as `<U+202E>`. The payload of a title, link or clipboard se
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 
@@ -19,21 +20,26 @@ _INVISIBLE = (
 )
 _JOINERS = "\u200c\u200d"
 _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
-_SUSPECT = re.compile(f"[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\ud800-\udfff{_INVISIBLE}{_JOINERS}{_SELECTORS}]")
-_SEQUENCE = re.compile(
+_SUSPECT = f"[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\ud800-\udfff{_INVISIBLE}{_JOINERS}{_SELECTORS}]"
+_SEQUENCE = (
     r"(?:\x1b\[|\x9b)[0-?]{0,48}[ -/]{0,8}[@-~]"
     r"|\x1b[()*+\-./][0-9A-Za-z<>=]"
     r"|\x1b[78=>]"
 )
-_UNFINISHED = re.compile(r"(?:\x1b|(?:\x1b\[|\x9b)[0-?]{0,48}[ -/]{0,8}|\x1b[()*+\-./])\Z")
-_LINE_END = re.compile(r"\r\n?")
-_HIDDEN = re.compile(
+_UNFINISHED = r"(?:\x1b|(?:\x1b\[|\x9b)[0-?]{0,48}[ -/]{0,8}|\x1b[()*+\-./])\Z"
+_LINE_END = r"\r\n?"
+_HIDDEN = (
     f"[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\ud800-\udfff{_INVISIBLE}]"
     f"|(?<![^\\x00-\\x7f])[{_JOINERS}]"
     f"|(?<=[{_JOINERS}])[{_JOINERS}]"
     f"|(?:(?<=[{_SELECTORS}\\s])|(?<![\\s\\S]))[{_SELECTORS}]"
 )
-_SPACE = re.compile(r"\s+")
+_SPACE = r"\s+"
+
+
+@functools.cache
+def _regex(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
 
 
 class Cleaner:
@@ -46,7 +52,7 @@ class Cleaner:
 
     def feed(self, piece: str) -> str:
         """Return what can be shown by now."""
-        if not self._held and not self._after_return and _SUSPECT.search(piece) is None:
+        if not self._held and not self._after_return and _regex(_SUSPECT).search(piece) is None:
             self._last = piece[-1:] or self._last
             return piece
         text = self._held + piece
@@ -54,7 +60,7 @@ class Cleaner:
             text = text.removeprefix("\n")
             self._after_return = False
         self._after_return = piece.endswith("\r") or (self._after_return and not text)
-        unfinished = _UNFINISHED.search(text, max(0, len(text) - _MOST_HELD))
+        unfinished = _regex(_UNFINISHED).search(text, max(0, len(text) - _MOST_HELD))
         self._held = unfinished.group() if unfinished else ""
         return self._clean(text[: len(text) - len(self._held)])
 
@@ -66,16 +72,16 @@ class Cleaner:
         return rest
 
     def _clean(self, text: str) -> str:
-        text = _LINE_END.sub("\n", _SEQUENCE.sub("", text))
+        text = _regex(_LINE_END).sub("\n", _regex(_SEQUENCE).sub("", text))
         before = f"\u00e9{self._last}" if self._last else ""
-        text = _HIDDEN.sub(_visible, before + text)[len(before) :]
+        text = _regex(_HIDDEN).sub(_visible, before + text)[len(before) :]
         self._last = text[-1:] or self._last
         return text
 
 
 def plain(text: str) -> str:
     """Clean a whole text. Lines end with a newline, tabs stay."""
-    if _SUSPECT.search(text) is None:
+    if _regex(_SUSPECT).search(text) is None:
         return text
     cleaner = Cleaner()
     return cleaner.feed(text) + cleaner.close()
@@ -83,14 +89,14 @@ def plain(text: str) -> str:
 
 def literal(text: str) -> str:
     """Make everything visible and leave nothing out: for what will be run or opened, such as commands."""
-    if _SUSPECT.search(text) is None:
+    if _regex(_SUSPECT).search(text) is None:
         return text
-    return _HIDDEN.sub(_visible, text)
+    return _regex(_HIDDEN).sub(_visible, text)
 
 
 def one_line(text: str, limit: int) -> str:
     """Clean, put on one line and cut to `limit` terminal cells, with `...` where it was cut."""
-    return cut_cells(_SPACE.sub(" ", plain(text[: 8 * limit + 1024])).strip(), limit)
+    return cut_cells(_regex(_SPACE).sub(" ", plain(text[: 8 * limit + 1024])).strip(), limit)
 
 
 def cells(text: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 
@@ -11,99 +12,104 @@ class Shape(NamedTuple):
     kind: str
     hints: tuple[str, ...]
     pattern: str
-    group: int = 0
+    group: int
 
 
-def _shape(kind: str, hints: str, pattern: str, group: int = 0) -> Shape:
-    return Shape(kind, tuple(hints.split()), pattern, group)
+@functools.cache
+def shapes() -> tuple[Shape, ...]:
+    """Return all shapes in the order in which they are to be tried."""
+    tokens = [(kind, hints, rf"(?<![A-Za-z0-9_-])(?:{token})(?![A-Za-z0-9])", 0) for kind, hints, token in _TOKENS]
+    return tuple(
+        Shape(kind, tuple(hints.split()), pattern, group) for kind, hints, pattern, group in (*tokens, *_PLACES)
+    )
 
 
-def _token(kind: str, hints: str, pattern: str) -> Shape:
-    return _shape(kind, hints, rf"(?<![A-Za-z0-9_-])(?:{pattern})(?![A-Za-z0-9])")
-
-
-SHAPES = (
-    _token("anthropic", "sk-ant-", r"sk-ant-[A-Za-z0-9_-]{16,}"),
-    _token("openrouter", "sk-or-", r"sk-or-(?:v1-)?[A-Za-z0-9_-]{16,}"),
-    _token("openai", "sk-", r"sk-(?:proj|svcacct|admin|None|service|lf)-[A-Za-z0-9_-]{16,}"),
-    _token("openai", "sk-", r"sk-(?=[A-Za-z]{0,48}[0-9])[A-Za-z0-9]{20,}"),
-    _token("google", "aiza", r"AIza[A-Za-z0-9_-]{30,}"),
-    _token(
-        "google", "ya29. gocspx- 1//0", r"ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}|1//0[A-Za-z0-9_-]{30,}"
-    ),
-    _token("github", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_[A-Za-z0-9]{20,}"),
-    _token("github", "github_pat_", r"github_pat_[A-Za-z0-9_]{20,}"),
-    _token(
+# Kind, hints, and the token itself: not a part of a longer word.
+_TOKENS = (
+    ("anthropic", "sk-ant-", r"sk-ant-[A-Za-z0-9_-]{16,}"),
+    ("openrouter", "sk-or-", r"sk-or-(?:v1-)?[A-Za-z0-9_-]{16,}"),
+    ("openai", "sk-", r"sk-(?:proj|svcacct|admin|None|service|lf)-[A-Za-z0-9_-]{16,}"),
+    ("openai", "sk-", r"sk-(?=[A-Za-z]{0,48}[0-9])[A-Za-z0-9]{20,}"),
+    ("google", "aiza", r"AIza[A-Za-z0-9_-]{30,}"),
+    ("google", "ya29. gocspx- 1//0", r"ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}|1//0[A-Za-z0-9_-]{30,}"),
+    ("github", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_[A-Za-z0-9]{20,}"),
+    ("github", "github_pat_", r"github_pat_[A-Za-z0-9_]{20,}"),
+    (
         "gitlab",
         "glpat- glptt- gldt- glrt- glcbt- glsoat- glagent- gloas- glft- glimt- glffct-",
         r"gl(?:pat|ptt|dt|rt|cbt|soat|agent|oas|ft|imt|ffct)-[A-Za-z0-9_.-]{16,}",
     ),
-    _token("slack", "xox xapp-", r"xox[abceoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,}|xapp-[0-9]-[A-Za-z0-9-]{16,}"),
-    _shape("slack", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/_]{20,})", 1),
-    _shape("discord", "/webhooks/", r"discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{5,25}/([A-Za-z0-9_-]{30,})", 1),
-    _token("discord", "discord bot", r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}"),
-    _token("huggingface", "hf_ api_org_", r"(?:hf|api_org)_[A-Za-z0-9]{20,}"),
-    _token("aws", "akia asia abia acca", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}"),
-    _token("npm", "npm_", r"npm_[A-Za-z0-9]{30,}"),
-    _token("pypi", "pypi-age", r"pypi-AgE[A-Za-z0-9_-]{16,}"),
-    _token("stripe", "k_live_ k_test_ whsec_", r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/]{20,}={0,2}"),
-    _token("sendgrid", "sg.", r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
-    _token("twilio", "sk", r"SK[0-9a-f]{32}"),
-    _token("mailgun", "key-", r"key-[0-9a-f]{32}"),
-    _token("mailchimp", "-us", r"[0-9a-f]{32}-us[0-9]{1,2}"),
-    _token("digitalocean", "_v1_", r"do[opr]_v1_[a-f0-9]{32,}"),
-    _token("shopify", "shp", r"shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}"),
-    _token("square", "sq0", r"sq0[a-z]{3}-[A-Za-z0-9_-]{22,}"),
-    _token("telegram", ":aa", r"[0-9]{8,10}:AA[A-Za-z0-9_-]{32,35}"),
-    _token("azure", "8q~", r"[A-Za-z0-9_.~-]{3}8Q~[A-Za-z0-9_.~-]{31,34}"),
-    _token("databricks", "dapi", r"dapi[a-f0-9]{32}(?:-[0-9])?"),
-    _token("grafana", "glsa_ glc_", r"glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}|glc_[A-Za-z0-9+/]{32,}={0,2}"),
-    _token("linear", "lin_", r"lin_(?:api|oauth)_[A-Za-z0-9]{32,}"),
-    _token("notion", "ntn_ secret_", r"ntn_[A-Za-z0-9]{40,}|secret_[A-Za-z0-9]{43}"),
-    _token("newrelic", "nra", r"NRA[KAL]-[A-Z0-9]{20,}"),
-    _token("vault", "hvs. hvb. hvr.", r"hv[sbr]\.[A-Za-z0-9_-]{20,}"),
-    _token("doppler", "dp.", r"dp\.(?:pt|st|sa|ct|scim|audit)\.[A-Za-z0-9_.-]{20,}"),
-    _token("terraform", ".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{40,}"),
-    _token("pulumi", "pul-", r"pul-[a-f0-9]{40}"),
-    _token("age", "age-secret-key-1", r"AGE-SECRET-KEY-1[A-Z0-9]{50,}"),
-    _token("groq", "gsk_", r"gsk_[A-Za-z0-9]{20,}"),
-    _token("xai", "xai-", r"xai-[A-Za-z0-9]{20,}"),
-    _token("replicate", "r8_", r"r8_[A-Za-z0-9]{30,}"),
-    _token("perplexity", "pplx-", r"pplx-[A-Za-z0-9]{20,}"),
-    _token("nvidia", "nvapi-", r"nvapi-[A-Za-z0-9_-]{20,}"),
-    _token("tavily", "tvly-", r"tvly-(?:dev-|prod-)?[A-Za-z0-9]{20,}"),
-    _token("together", "tgp_v1_", r"tgp_v1_[A-Za-z0-9_-]{20,}"),
-    _token("jina", "jina_", r"jina_[A-Za-z0-9]{40,}"),
-    _token("planetscale", "pscale_", r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.-]{30,}"),
-    _token("supabase", "sbp_ sb_secret_", r"sbp_[a-f0-9]{40}|sb_secret_[A-Za-z0-9_-]{20,}"),
-    _token("docker", "dckr_", r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{20,}"),
-    _token("atlassian", "atatt3 atctt3", r"AT[AC]TT3[A-Za-z0-9_=-]{50,}"),
-    _token("figma", "figd_", r"figd_[A-Za-z0-9_-]{20,}"),
-    _token("postman", "pmak-", r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}"),
-    _token("sentry", "sntry", r"sntry[su]_[A-Za-z0-9+/=_-]{40,}"),
-    _token("fly", "fm2_ fo1_", r"fm2_[A-Za-z0-9+/=_-]{40,}|fo1_[A-Za-z0-9_-]{40,}"),
-    _token("jwt", "eyj", r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){1,3}"),
-    _shape(
+    ("slack", "xox xapp-", r"xox[abceoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,}|xapp-[0-9]-[A-Za-z0-9-]{16,}"),
+    ("discord", "discord bot", r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}"),
+    ("huggingface", "hf_ api_org_", r"(?:hf|api_org)_[A-Za-z0-9]{20,}"),
+    ("aws", "akia asia abia acca", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}"),
+    ("npm", "npm_", r"npm_[A-Za-z0-9]{30,}"),
+    ("pypi", "pypi-age", r"pypi-AgE[A-Za-z0-9_-]{16,}"),
+    ("stripe", "k_live_ k_test_ whsec_", r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/]{20,}={0,2}"),
+    ("sendgrid", "sg.", r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
+    ("twilio", "sk", r"SK[0-9a-f]{32}"),
+    ("mailgun", "key-", r"key-[0-9a-f]{32}"),
+    ("mailchimp", "-us", r"[0-9a-f]{32}-us[0-9]{1,2}"),
+    ("digitalocean", "_v1_", r"do[opr]_v1_[a-f0-9]{32,}"),
+    ("shopify", "shp", r"shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}"),
+    ("square", "sq0", r"sq0[a-z]{3}-[A-Za-z0-9_-]{22,}"),
+    ("telegram", ":aa", r"[0-9]{8,10}:AA[A-Za-z0-9_-]{32,35}"),
+    ("azure", "8q~", r"[A-Za-z0-9_.~-]{3}8Q~[A-Za-z0-9_.~-]{31,34}"),
+    ("databricks", "dapi", r"dapi[a-f0-9]{32}(?:-[0-9])?"),
+    ("grafana", "glsa_ glc_", r"glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}|glc_[A-Za-z0-9+/]{32,}={0,2}"),
+    ("linear", "lin_", r"lin_(?:api|oauth)_[A-Za-z0-9]{32,}"),
+    ("notion", "ntn_ secret_", r"ntn_[A-Za-z0-9]{40,}|secret_[A-Za-z0-9]{43}"),
+    ("newrelic", "nra", r"NRA[KAL]-[A-Z0-9]{20,}"),
+    ("vault", "hvs. hvb. hvr.", r"hv[sbr]\.[A-Za-z0-9_-]{20,}"),
+    ("doppler", "dp.", r"dp\.(?:pt|st|sa|ct|scim|audit)\.[A-Za-z0-9_.-]{20,}"),
+    ("terraform", ".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{40,}"),
+    ("pulumi", "pul-", r"pul-[a-f0-9]{40}"),
+    ("age", "age-secret-key-1", r"AGE-SECRET-KEY-1[A-Z0-9]{50,}"),
+    ("groq", "gsk_", r"gsk_[A-Za-z0-9]{20,}"),
+    ("xai", "xai-", r"xai-[A-Za-z0-9]{20,}"),
+    ("replicate", "r8_", r"r8_[A-Za-z0-9]{30,}"),
+    ("perplexity", "pplx-", r"pplx-[A-Za-z0-9]{20,}"),
+    ("nvidia", "nvapi-", r"nvapi-[A-Za-z0-9_-]{20,}"),
+    ("tavily", "tvly-", r"tvly-(?:dev-|prod-)?[A-Za-z0-9]{20,}"),
+    ("together", "tgp_v1_", r"tgp_v1_[A-Za-z0-9_-]{20,}"),
+    ("jina", "jina_", r"jina_[A-Za-z0-9]{40,}"),
+    ("planetscale", "pscale_", r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.-]{30,}"),
+    ("supabase", "sbp_ sb_secret_", r"sbp_[a-f0-9]{40}|sb_secret_[A-Za-z0-9_-]{20,}"),
+    ("docker", "dckr_", r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{20,}"),
+    ("atlassian", "atatt3 atctt3", r"AT[AC]TT3[A-Za-z0-9_=-]{50,}"),
+    ("figma", "figd_", r"figd_[A-Za-z0-9_-]{20,}"),
+    ("postman", "pmak-", r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}"),
+    ("sentry", "sntry", r"sntry[su]_[A-Za-z0-9+/=_-]{40,}"),
+    ("fly", "fm2_ fo1_", r"fm2_[A-Za-z0-9+/=_-]{40,}|fo1_[A-Za-z0-9_-]{40,}"),
+    ("jwt", "eyj", r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){1,3}"),
+)
+
+# Kind, hints, pattern, and the group that is secret.
+_PLACES = (
+    ("slack", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/_]{20,})", 1),
+    ("discord", "/webhooks/", r"discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{5,25}/([A-Za-z0-9_-]{30,})", 1),
+    (
         "hash",
         "$",
         r"(?<![\w$])\$(?:[1256y]|2[abxy]|argon2(?:id?|d))\$[A-Za-z0-9./,=+-]{1,40}\$[A-Za-z0-9./+$]{20,200}",
+        0,
     ),
-    _shape("hash", "$2", r"(?<![\w$])\$2[abxy]\$[0-9]{2}\$[A-Za-z0-9./]{53}"),
-    _shape(
+    ("hash", "$2", r"(?<![\w$])\$2[abxy]\$[0-9]{2}\$[A-Za-z0-9./]{53}", 0),
+    (
         "header",
         "authorization",
         r"""(?i)authorization(?:\\{0,3}["'])?\s{0,4}[:=,]\s{0,4}(?:\\{0,3}["'])?(?:[A-Za-z][A-Za-z0-9-]{2,20}\s{1,4})?"""
         r"""([A-Za-z0-9._~+/=:-]{8,4096})""",
         1,
     ),
-    _shape("bearer", "bearer", r"(?i)\bbearer\s{1,4}(?=[A-Za-z._~+/=-]{0,200}[0-9])([A-Za-z0-9._~+/=-]{16,4096})", 1),
-    _shape("url", "://", r"""://[^\s/@:"'<>`\[]{0,128}:([^\s/@"'<>`]{1,256})@(?!sha\d)""", 1),
-    _shape("url", "://", r"://(?=[A-Za-z_-]{0,100}[0-9])([A-Za-z0-9_-]{20,128})@", 1),
-    _shape("azure", "key= sig=", r"(?i)(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{20,256}={0,2})", 1),
-    _shape("signature", "sig", r"(?i)[?&;](?:sig|x-(?:amz|goog)-signature)=([A-Za-z0-9%+/=_-]{20,1024})", 1),
-    _shape("password", "login password", r"\blogin\s{1,9}\S{1,128}\s{1,9}password\s{1,9}(\S{1,256})", 1),
-    _shape("password", "curl", r"""\bcurl\s[^\n|;]{0,300}?(?:-u|--user)[ =]?["']?[^\s:"']{1,64}:([^\s"']{3,256})""", 1),
-    _shape("password", "sshpass", r"""\bsshpass\s{1,4}-p\s{0,4}["']?([^\s"']{3,256})""", 1),
+    ("bearer", "bearer", r"(?i)\bbearer\s{1,4}(?=[A-Za-z._~+/=-]{0,200}[0-9])([A-Za-z0-9._~+/=-]{16,4096})", 1),
+    ("url", "://", r"""://[^\s/@:"'<>`\[]{0,128}:([^\s/@"'<>`]{1,256})@(?!sha\d)""", 1),
+    ("url", "://", r"://(?=[A-Za-z_-]{0,100}[0-9])([A-Za-z0-9_-]{20,128})@", 1),
+    ("azure", "key= sig=", r"(?i)(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{20,256}={0,2})", 1),
+    ("signature", "sig", r"(?i)[?&;](?:sig|x-(?:amz|goog)-signature)=([A-Za-z0-9%+/=_-]{20,1024})", 1),
+    ("password", "login password", r"\blogin\s{1,9}\S{1,128}\s{1,9}password\s{1,9}(\S{1,256})", 1),
+    ("password", "curl", r"""\bcurl\s[^\n|;]{0,300}?(?:-u|--user)[ =]?["']?[^\s:"']{1,64}:([^\s"']{3,256})""", 1),
+    ("password", "sshpass", r"""\bsshpass\s{1,4}-p\s{0,4}["']?([^\s"']{3,256})""", 1),
 )
 
 # Names that mean a secret, without what stands before them.

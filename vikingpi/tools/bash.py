@@ -15,9 +15,7 @@ from vikingpi.tools.base import ToolContext, ToolOutcome, text_outcome
 from vikingpi.tools.output import Output
 
 _LONGEST = 86_400.0
-_SEQUENCE = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[()*+][0-9A-Z]|[78=>cDEHMNOZ])"
-)
+_SEQUENCE = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[()*+][0-9A-Z]|[78=>cDEHMNOZ])"
 
 _SPEC = ToolSpec(
     "bash",
@@ -157,4 +155,4 @@ def _where(done: Execution) -> str:
 def _clean(text: str) -> str:
     """Leave out what only steers a terminal, and NUL, which some providers refuse."""
     text = text.replace("\r\n", "\n").replace("\0", "\ufffd")
-    return _SEQUENCE.sub("", text) if "\x1b" in text else text
+    return re.sub(_SEQUENCE, "", text) if "\x1b" in text else text

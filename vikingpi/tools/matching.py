@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from vikingpi.tools.diff import compare
 
-_SPECIAL = re.compile(r"(?<![^\S\n])[^\S\n]+(?=\n|\Z)|[\x00-\x09\x0b-\x7f]?[^\x00-\x7f\s]+|[^\S\x00-\x7f]+")
+_SPECIAL = r"(?<![^\S\n])[^\S\n]+(?=\n|\Z)|[\x00-\x09\x0b-\x7f]?[^\x00-\x7f\s]+|[^\S\x00-\x7f]+"
 _PLAIN = str.maketrans(
     {
         **dict.fromkeys("\u2018\u2019\u201a\u201b", "'"),
@@ -170,7 +170,7 @@ def fold(text: str, *, strip_end: bool) -> _Folded:
         pieces.append(piece)
         at = end
 
-    for match in _SPECIAL.finditer(text):
+    for match in re.finditer(_SPECIAL, text):
         if match.group().isspace() and (strip_end or match.end() < len(text)) and _at_line_end(text, match.end()):
             put("", match.start(), match.end())
             continue

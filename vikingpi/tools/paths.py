@@ -12,12 +12,12 @@ from pathlib import Path
 from vikingpi.errors import ToolError
 from vikingpi.tools.base import ToolContext
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = "[\ud800-\udfff]"
 
 
 def scrub(text: str) -> str:
     """Replace lone surrogates, which no encoding can carry, by U+FFFD."""
-    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+    return text if text.isascii() else re.sub(_SURROGATE, "\ufffd", text)
 
 
 def resolve(path: str, context: ToolContext, *, new: bool = False) -> Path:
