@@ -35,7 +35,8 @@ from vikingpi.viking.base import Archive, CommitReceipt, Health, SessionStatus, 
 from vikingpi.viking.ledger import Ledger, open_ledger
 
 Outcome = Literal["good", "failed", "blank", "placeholder"]
-Fault = Literal["lost", "refused", "gateway", "gateway-lost", "poison"]
+Fault = Literal["lost", "refused", "gateway-lost", "late-0", "late-15", "late-30", "poison"]
+POST_MS = 40_000
 PLACEHOLDER = "# Session Summary\n\n**Overview**: 1 turns, 2 messages"
 
 
@@ -120,8 +121,10 @@ class SimServer:
 class SimStore:
     """The SessionStore protocol over a SimServer; `faults` are used up one per write."""
 
-    def __init__(self, server: SimServer) -> None:
+    def __init__(self, server: SimServer, clock: Clock | None = None) -> None:
         self.server = server
+        self.clock = clock or Clock()
+        self.late: list[tuple[int, Callable[[], None]]] = []
         self.up = True
         self.faults: list[Fault] = []
         self.poison: frozenset[str] = frozenset()
@@ -141,6 +144,9 @@ class SimStore:
 
     async def add_messages(self, name: str, messages: Sequence[StoreMessage]) -> None:
         self._reach(f"add {len(messages)}")
+        if self.faults[:1] == ["poison"]:
+            self.faults.pop(0)
+            self.poison |= {m.marks[0] for m in messages[:1] if not m.marks[0].startswith(("seed:", "refused:"))}
         if any(mark in self.poison for m in messages for mark in m.marks) and not _plain(messages):
             raise StoreRejected("bad message", status=400)
 
@@ -172,7 +178,7 @@ class SimStore:
         if name not in self.server.sessions:
             return None
         made: list[SimArchive | None] = []
-        self._write(lambda: made.append(self.server.commit(name, keep)))
+        self._write(lambda: made.append(self.server.commit(name, keep) if name in self.server.sessions else None))
         archive = made[0]
         if archive is None:
             return CommitReceipt(False)
@@ -208,17 +214,29 @@ class SimStore:
 
     def _reach(self, call: str) -> None:
         self.calls.append(call)
+        self.settle_late()
         if not self.up:
             raise StoreUnreachable("connection refused", may_have_stored=False, refused=True)
 
+    def settle_late(self) -> None:
+        """Let the server take what was on its way until now."""
+        due = [effect for moment, effect in sorted(self.late, key=lambda item: item[0]) if moment <= self.clock.ms]
+        self.late = [item for item in self.late if item[0] > self.clock.ms]
+        for effect in due:
+            effect()
+
     def _write(self, effect: Callable[[], None]) -> None:
-        fault = self.faults.pop(0) if self.faults else None
+        fault = self.faults.pop(0) if self.faults and self.faults[0] != "poison" else None
+        if fault is None:
+            return effect()
         if fault == "refused":
             raise StoreUnreachable("connection refused", may_have_stored=False, refused=True)
-        if fault != "gateway-lost":
+        if fault.startswith("late-"):
+            self.clock.ms += POST_MS
+            self.late.append((self.clock.ms + int(fault[5:]) * 1000, effect))
+        elif fault == "lost":
             effect()
-        if fault is not None:
-            raise StoreUnreachable("no answer", may_have_stored=True)
+        raise StoreUnreachable("no answer", may_have_stored=True)
 
 
 class Process(NamedTuple):

@@ -21,7 +21,7 @@ from vikingpi.decode import Json, as_dict
 from vikingpi.errors import StoreError, StoreRejected, StoreUnreachable
 from vikingpi.takeover.capture import refusal_mark, refused_message
 from vikingpi.viking.base import SessionStore, StoreMessage
-from vikingpi.viking.ledger import Generation, Ledger, Row, StoreRow
+from vikingpi.viking.ledger import Generation, Ledger, Messages, Row, StoreRow
 
 SETTLE_MS = 35_000
 BATCH = 100
@@ -159,7 +159,7 @@ class Delivery:
         elif status.live_messages or status.commit_count:
             rows = link.ledger.messages.next(generation.id, "new", 1_000_000)
             marks = await link.store.marks(generation.name, generation.accepted_archive)
-            self._stored(generation, [row for row in rows if row.entry_id in marks], marks)
+            _stored(link.ledger.messages, generation, [row for row in rows if row.entry_id in marks], marks)
         self._met.add(generation.name)
         self.worked()
 
@@ -175,19 +175,11 @@ class Delivery:
         shown = [row for row in rows if row.entry_id in marks]
         hidden = [row for row in rows if row.entry_id not in marks]
         late = [row for row in hidden if now - (row.gave_up_at or now) >= SETTLE_MS]
-        self._stored(generation, shown, marks)
+        _stored(messages, generation, shown, marks)
         messages.renew(generation.id, late)
         self.worked()
         link.log({"event": "settled", "done": len(shown), "again": len(late), "open": len(hidden) - len(late)})
         return len(late) == len(hidden)
-
-    def _stored(self, generation: Generation, rows: Sequence[Row], marks: frozenset[str]) -> None:
-        """The store shows these; where it shows a placeholder, the message itself was refused."""
-        messages = self._link.ledger.messages
-        messages.done(generation.id, [row for row in rows if refusal_mark(row.entry_id) not in marks])
-        for row in rows:
-            if refusal_mark(row.entry_id) in marks:
-                messages.dead(generation.id, row)
 
     async def _send(self, generation: Generation, rows: Sequence[Row]) -> None:
         """Send one batch; on a refusal find the message that is meant."""
@@ -238,6 +230,14 @@ class Delivery:
         except asyncio.CancelledError:
             messages.give_up(generation.id, rows, link.now())
             raise
+
+
+def _stored(messages: Messages, generation: Generation, rows: Sequence[Row], marks: frozenset[str]) -> None:
+    """The store shows these; where it shows a placeholder, the message itself was refused."""
+    messages.done(generation.id, [row for row in rows if refusal_mark(row.entry_id) not in marks])
+    for row in rows:
+        if refusal_mark(row.entry_id) in marks:
+            messages.dead(generation.id, row)
 
 
 def _batch(rows: Sequence[Row]) -> Sequence[Row]:
