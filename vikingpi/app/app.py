@@ -15,6 +15,7 @@ from vikingpi.llm.base import Model
 from vikingpi.messages import AssistantMessage, ImagePart, TextPart, UserMessage
 from vikingpi.session.file import SessionLog
 from vikingpi.session.tree import name_of, totals_of
+from vikingpi.tools.base import close_tools
 
 
 class TakeoverControl(Protocol):
@@ -160,6 +161,7 @@ class App:
 
     async def _close_parts(self, reason: str) -> None:
         try:
+            close_tools(self.parts.agent.deps.tools)
             await self.parts.hooks.session_shutdown(reason)
         finally:
             self.parts.session.close()
