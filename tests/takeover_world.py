@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from tests.takeover_kit import Clock, Fault, Outcome, Process, SimServer, SimStore, process
 from tests.takeover_kit import settings as small_settings
 from vikingpi.agent.hooks import CompactionPrep
 from vikingpi.config.model import Settings
-from vikingpi.messages import AssistantMessage, Message, TextPart, ToolCall, Usage, user_text
+from vikingpi.messages import AssistantMessage, TextPart, ToolCall, Usage, user_text
 from vikingpi.session.file import SessionLog, memory_session
 from vikingpi.takeover.capture import units
 from vikingpi.takeover.state import (
@@ -26,7 +26,6 @@ from vikingpi.takeover.state import (
     view,
 )
 from vikingpi.viking.base import StoreMessage
-from vikingpi.viking.ledger import Ledger
 
 FAULTS: tuple[Fault, ...] = ("lost", "refused", "gateway-lost", "late-0", "late-15", "late-30", "poison")
 OUTCOMES: tuple[Outcome, ...] = ("good", "good", "good", "failed", "blank", "placeholder")
@@ -109,7 +108,7 @@ class Seat:
                 messages=wrap(book.messages),
                 commits=wrap(book.commits),
             )
-            self.vpi.engine.link.ledger = cast(Ledger, mortal)
+            self.vpi.engine.link.ledger = mortal
             self.seen = None
         return self.vpi
 
@@ -248,7 +247,7 @@ class Seat:
         words = [w for entry in branch[: shown.first] if is_message(entry) for w in entry_text(entry).split()]
         missing = [w for w in words if w.startswith("W") and w not in shown.summary and w not in self.pi_word]
         assert not missing, f"neither kept nor in the overview: {missing}"
-        now = [repr(cast(Message, m)._replace(entry_id=None, timestamp=0)) for m in vpi.request()]
+        now = [repr(m._replace(entry_id=None, timestamp=0)) for m in vpi.request()]
         if self.seen is not None and self.seen[:2] == (shown.first, shown.summary):
             assert now[: len(self.seen[2])] == self.seen[2], "the request changed without a move of the boundary"
         self.seen = (shown.first, shown.summary, now)

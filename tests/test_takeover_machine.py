@@ -34,6 +34,7 @@ OPERATIONS = (
     "tree",
     "turn_kill",
 )
+SCHEDULES = int(os.environ.get("VPI_TEST_SCHEDULES", "300"))
 SEAT = strategies.sampled_from((0, 0, 0, 1))
 STEP = strategies.tuples(strategies.sampled_from(OPERATIONS), SEAT, strategies.integers(0, 29))
 
@@ -50,11 +51,7 @@ async def play(keep: int, schedule: list[tuple[str, int, int]]) -> None:
             world.close()
 
 
-@settings(
-    max_examples=int(os.environ.get("VPI_TEST_SCHEDULES", "300")),
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+@settings(max_examples=SCHEDULES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(keep=strategies.integers(0, 2), schedule=strategies.lists(STEP, max_size=40))
 def test_nothing_is_lost_stored_twice_or_covered_without_its_overview(
     keep: int, schedule: list[tuple[str, int, int]]
