@@ -51,16 +51,21 @@ class Repl:
         self._app = app
         self._source = source
         self._output = output
-        self._pages = Pages(self._refresh)
+        self._pages = Pages(lambda: self._view.refresh())
         self._printer = Printer(self._pages.show, lambda: self._size()[1], Painter(theme))
         self._transcript = Transcript(self._printer)
         self._editor = Editor(history, Menu(lambda: app.commands))
         self._view = View(app, self._transcript, self._editor, self._size)
         self._work = Work(app, self._printer, self._editor, self._view.activity, self._ended)
+
+        def settled() -> None:
+            self._view.refresh()
+            self._pages.flush()
+
         layout = make_layout(self._view, self._editor)
         bindings = make_bindings(self._editor, self._actions())
         self._ui = InlineApplication(layout, bindings, Style.from_dict(BAR_STYLES), output, source)
-        self._ui.resized = self._refresh
+        self._ui.settled = settled
         self._pages.attach(self._ui)
         self._wake = asyncio.Event()
         self._stale = False
@@ -72,6 +77,7 @@ class Repl:
         self._pages.flush()
         loop = asyncio.get_running_loop()
         ticks = loop.create_task(self._tick())
+        ticks.add_done_callback(self._tick_ended)
         try:
             loop.call_soon(self._begin, prompts)
             return await self._ui.run_async(handle_sigint=False, set_exception_handler=False)
@@ -114,8 +120,12 @@ class Repl:
             self._leave(fault)
         else:
             self._figures()
-            self._refresh()
+            self._view.refresh()
             self._ui.invalidate()
+
+    def _tick_ended(self, ticks: asyncio.Task[None]) -> None:
+        if not ticks.cancelled() and isinstance(fault := ticks.exception(), Exception):
+            self._leave(fault)
 
     def _leave(self, fault: Exception | None = None) -> None:
         if not self._ui.is_running or self._ui.is_done:
@@ -162,7 +172,7 @@ class Repl:
             if changed or (self._transcript.ticking and spins % 4 == 0):
                 seen = self._transcript.version
                 self._pages.flush()
-                self._refresh()
+                self._view.refresh()
                 self._ui.invalidate()
             elif spins % 2 == 0:
                 self._ui.invalidate()
@@ -170,9 +180,6 @@ class Repl:
                 self._figures()
             if not (changed or self._stale or self._work.busy):
                 self._wake.clear()
-
-    def _refresh(self) -> None:
-        self._view.refresh()
 
     def _size(self) -> tuple[int, int]:
         size = self._output.get_size()
@@ -211,7 +218,8 @@ async def run_repl(app: Host, prompts: Sequence[Prompt], history: Path) -> int:
     else:
         theme = choose_theme(app.settings.theme, os.environ)
         teach_terminal_keys()
-        output = make_output(sys.stdout, term, colour=theme.depth != "none")
+        multiplexed = bool(os.environ.get("TMUX") or os.environ.get("STY"))
+        output = make_output(sys.stdout, term, colour=theme.depth != "none", multiplexed=multiplexed)
         file = history / history_name(app.parts.session.cwd)
         repl = Repl(app, file, theme, output, create_input(sys.stdin))
         relay.to(repl.event)

@@ -7,6 +7,7 @@ that erasing, printing and redrawing reach the terminal as one write and no half
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -25,11 +26,14 @@ if TYPE_CHECKING:
     from prompt_toolkit.styles import BaseStyle
 
 ESCAPE_SECONDS = 0.05
+QUIET_SECONDS = 0.3
+CALM_SECONDS = 0.05
 
 
 class HeldOutput(Vt100_Output):
     """Keeps what is written while it is held and writes it in one piece afterwards."""
 
+    quiet_seconds = CALM_SECONDS
     _holds = 0
 
     @contextmanager
@@ -83,6 +87,10 @@ class InlineRenderer(Renderer):
 
 
 class InlineApplication(Application[int]):
+    """Draws anew once the size has been the same for a moment. tmux rewraps the screen at once but tells of a second
+    change up to 250 ms late; what was drawn meanwhile would have an unknown shape, and erasing it could take lines of
+    the scrollback along. `settled` is called before that drawing."""
+
     def __init__(
         self, layout: Layout, bindings: KeyBindings, style: BaseStyle, output: HeldOutput, source: Input
     ) -> None:
@@ -101,7 +109,14 @@ class InlineApplication(Application[int]):
         self.renderer = self.inline
         self.ttimeoutlen = ESCAPE_SECONDS
         self.timeoutlen = ESCAPE_SECONDS
-        self.resized: Callable[[], None] = lambda: None
+        self.settled: Callable[[], None] = lambda: None
+        self._quiet_until = 0.0
+        self._quiet_seconds = output.quiet_seconds
+
+    @property
+    def quiet(self) -> float:
+        """For how many seconds nothing may be drawn."""
+        return max(0.0, self._quiet_until - time.monotonic()) if self.is_running else 0.0
 
     def above(self, text: str) -> None:
         """Print finished text above the region; it ends with a newline."""
@@ -115,11 +130,21 @@ class InlineApplication(Application[int]):
             self._redraw()
             output.write_raw("\x1b[?2026l")
 
+    def _redraw(self, render_as_done: bool = False) -> None:
+        if render_as_done or not self.quiet:
+            super()._redraw(render_as_done)
+
     def _on_resize(self) -> None:
+        self._quiet_until = time.monotonic() + self._quiet_seconds
+        asyncio.get_running_loop().call_later(self._quiet_seconds + 0.01, self._quiet_ends)
+
+    def _quiet_ends(self) -> None:
+        if self.quiet or not self.is_running:
+            return
         with self.held_output.held():
             self.inline.rewrapped()
-            self.resized()
             self.inline.erase(leave_alternate_screen=False)
+            self.settled()
             self._redraw()
 
 
@@ -148,8 +173,10 @@ class Pages:
 
     def flush(self) -> None:
         """Print what waits, now."""
+        if self._application is None or self._application.quiet:
+            return
         self._due = False
-        if not self._waiting or self._application is None:
+        if not self._waiting:
             return
         text = "\n".join(self._waiting) + "\n"
         self._waiting = []
@@ -157,10 +184,11 @@ class Pages:
         self._application.above(text)
 
 
-def make_output(stdout: Any, term: str, *, colour: bool) -> HeldOutput:
-    """Make the output for a terminal; it never asks where the cursor is."""
+def make_output(stdout: Any, term: str, *, colour: bool, multiplexed: bool) -> HeldOutput:
+    """Make the output for a terminal, which may be one of tmux or screen; it never asks where the cursor is."""
     depth = None if colour else ColorDepth.DEPTH_1_BIT
     output = HeldOutput.from_pty(stdout, term=term, default_color_depth=depth)
     assert isinstance(output, HeldOutput)
     output.enable_cpr = False
+    output.quiet_seconds = QUIET_SECONDS if multiplexed else CALM_SECONDS
     return output
