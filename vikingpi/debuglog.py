@@ -18,8 +18,8 @@ def silent(record: Json) -> None:
     """Take a record and do nothing with it."""
 
 
-def open_log(env: Mapping[str, str], mask: Callable[[str], str]) -> Log:
-    """Give the log that the environment asks for; every text in it goes through `mask`. It never raises later.
+def open_log(env: Mapping[str, str], mask: Callable[[Json], Json]) -> Log:
+    """Give the log that the environment asks for; every record goes through `mask`. It never raises later.
 
     The file is made 0600. A value of 0, false, no or off means none.
     """
@@ -31,7 +31,7 @@ def open_log(env: Mapping[str, str], mask: Callable[[str], str]) -> Log:
     def write(record: Json) -> None:
         line = {"t": round(time.time(), 3), "pid": os.getpid(), **record}
         try:
-            text = mask(json.dumps(line, ensure_ascii=False, default=str)) + "\n"
+            text = json.dumps(mask(line), ensure_ascii=False, default=str) + "\n"
             handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -31,3 +32,24 @@ def private_open(path: Path, flags: int) -> int:
     if made:
         os.fchmod(descriptor, 0o600)
     return descriptor
+
+
+def kept_random(path: Path, size: int = 16) -> bytes:
+    """Return the random bytes kept in `path`, made when first asked for; others where no file can be kept."""
+    fresh = os.urandom(size)
+    scratch = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        with suppress(FileNotFoundError):
+            if len(kept := path.read_bytes()) == size:
+                return kept
+        private_dir(path.parent)
+        with os.fdopen(private_open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+            file.write(fresh)
+        with suppress(FileExistsError):
+            os.link(scratch, path)
+        return path.read_bytes() or fresh
+    except OSError:
+        return fresh
+    finally:
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ import functools
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from vikingpi.errors import ConfigError
@@ -20,6 +20,7 @@ from vikingpi.secret_shapes import NAMED, Shape, shapes
 
 _MOST_DEPTH = 200
 _MOST_PEM = 20_000
+_LEAST_IN_ENVIRONMENT = 12
 
 _HINTS = ("pass", "pwd", "secret", "token", "key", "credential")
 _ASSIGNED = (
@@ -144,11 +145,25 @@ class Redactor:
         masked, count = self.mask(value)
         if count or not name:
             return masked, count
-        named = _regex(_NAME_END).search(name)
-        if named is None or _regex(_COUNTED).search(name[: named.start()]) or not _is_quoted(value):
+        if not is_secret_name(name) or not _is_quoted(value):
             return masked, count
         work = _Work(value, self._salt)
-        return work.mask_of(_kind(named.group()), value), 1
+        return work.mask_of(_kind(name), value), 1
+
+
+def is_secret_name(name: str) -> bool:
+    """Tell whether what is called so is a secret: DB_PASSWORD, x-api-key."""
+    found = _regex(_NAME_END).search(name)
+    return found is not None and _regex(_COUNTED).search(name[: found.start()]) is None
+
+
+def secrets_in(env: Mapping[str, str]) -> Iterator[str]:
+    """Yield the values of environment variables that are secrets by name, long enough to be told from words."""
+    for name, value in env.items():
+        if len(value) < _LEAST_IN_ENVIRONMENT or value.startswith(("/", "~", ".")) or name in ("PWD", "OLDPWD"):
+            continue
+        if is_secret_name(name) and _is_given(value) and not any(map(str.isspace, value)):
+            yield value
 
 
 class _Work:

@@ -13,6 +13,7 @@ from vikingpi.config.load import Endpoint, peer_of
 from vikingpi.config.model import Settings
 from vikingpi.config.paths import Paths, private_dir
 from vikingpi.debuglog import Log
+from vikingpi.decode import Json, as_dict
 from vikingpi.errors import StoreRejected
 from vikingpi.net import Transport
 from vikingpi.redact import Redactor
@@ -125,7 +126,7 @@ def build_takeover(
         settings.capture_max_length,
         settings.capture_tool_max_chars,
         peer_of(cwd, settings, env),
-        counted.mask if settings.capture_redact else str,
+        *((counted.mask, counted.mask_json) if settings.capture_redact else (str, as_dict)),
     )
     mirror = Mirror(opened.link, ctx, session, options)
     engine = Engine(Courier(opened.link, ctx, mirror, settings.takeover.token_threshold), ctx, settings.takeover)
@@ -143,6 +144,11 @@ class _Counter:
 
     def mask(self, text: str) -> str:
         masked, count = self._redactor.mask(text)
+        self._count += count
+        return masked
+
+    def mask_json(self, value: Json) -> Json:
+        masked, count = self._redactor.mask_json(value)
         self._count += count
         return masked
 

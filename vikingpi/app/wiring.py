@@ -16,6 +16,7 @@ from vikingpi.app.app import App, Parts, TakeoverControl
 from vikingpi.app.context import SessionContext
 from vikingpi.app.models import ModelChoice, choose_model
 from vikingpi.app.options import RunOptions
+from vikingpi.app.secrets import REDACT_OFF, make_redactor
 from vikingpi.app.sessions import Folder, Opened, new_session, open_chosen, session_folder
 from vikingpi.app.stores import OpenStore, StoreChoice, build_takeover, choose_store, open_store
 from vikingpi.commands.misc import all_commands
@@ -31,7 +32,6 @@ from vikingpi.llm.base import Model, ProviderFor
 from vikingpi.llm.registry import Catalog, find_provider, load_catalog
 from vikingpi.messages import ToolSpec
 from vikingpi.net import HttpTransport, Transport
-from vikingpi.redact import Redactor
 from vikingpi.session.file import SessionLog
 from vikingpi.session.tree import model_of, name_of, thinking_of, totals_of
 from vikingpi.takeover.mirror import SessionRef
@@ -78,6 +78,8 @@ def prepare(options: RunOptions, env: Mapping[str, str], cwd: Path) -> Prepared:
     notices = loaded.problems
     if choice.why:
         notices += (f"the context store is off: {choice.why}",)
+    elif choice.kind != "off" and not settings.capture_redact and not options.no_session:
+        notices += (REDACT_OFF,)
     folder = session_folder(options.session_dir or settings.session_dir, paths, cwd)
     catalog = load_catalog(paths.models_file, paths.auth_file, env)
     return Prepared(options, env, cwd, paths, settings, folder, choice, catalog, notices)
@@ -103,8 +105,15 @@ class _Builder:
         self._spawn = spawn
         self._seams = seams
         self._store: OpenStore | None = None
-        self._redactor = Redactor(prepared.settings.redact.rules)
-        self._log: Log = open_log(prepared.env, lambda text: self._redactor.mask(text)[0])
+        self._redactor = make_redactor(
+            prepared.settings,
+            prepared.paths,
+            prepared.catalog,
+            prepared.env,
+            (prepared.options.api_key, prepared.settings.openviking.api_key),
+            keep=prepared.store.kind != "off" and not prepared.options.no_session,
+        )
+        self._log: Log = open_log(prepared.env, lambda record: self._redactor.mask_json(record)[0])
 
     async def open_parts(self, reason: StartReason, emit: Callable[[Event], None]) -> Parts:
         """Open a session, the chosen one at start-up and an empty one later, and all that belongs to it."""

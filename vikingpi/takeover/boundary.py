@@ -8,6 +8,7 @@ from typing import NamedTuple
 from vikingpi.messages import OVERVIEW_MARKER, Message, TextPart, UserMessage
 from vikingpi.session.entries import Entry
 from vikingpi.takeover.state import View
+from vikingpi.untrusted import harmless
 from vikingpi.viking.overview import cut_sections
 
 _LEAD = (
@@ -33,7 +34,7 @@ def boundary_of(branch: Sequence[Entry], shown: View, budget: int) -> Boundary |
 
 def overview_text(overview: str, budget: int) -> str:
     """Give the text of the overview message: marker, lead, the overview cut by section to `budget` tokens."""
-    return f"{OVERVIEW_MARKER}\n{_LEAD}\n\n{cut_sections(overview, budget)}"
+    return f"{OVERVIEW_MARKER}\n{_LEAD}\n\n{cut_sections(harmless(overview), budget)}"
 
 
 def project(messages: tuple[Message, ...], boundary: Boundary | None) -> tuple[Message, ...]:

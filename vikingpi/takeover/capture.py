@@ -25,12 +25,14 @@ _UNANSWERED = "The call was interrupted; there is no result."
 
 
 class CaptureOptions(NamedTuple):
-    """Lengths in characters; `mask` hides secrets and is applied to every text before it leaves this module."""
+    """Lengths in characters; `mask` hides secrets and is applied to every text before it leaves this module,
+    `mask_json` likewise to the arguments of tool calls."""
 
     max_text: int
     max_tool_output: int
     peer_id: str
     mask: Callable[[str], str]
+    mask_json: Callable[[Json], Json] = as_dict
 
 
 class Unit(NamedTuple):
@@ -236,19 +238,19 @@ def _tool_part(call: Json, result: Entry | None, options: CaptureOptions) -> Jso
     return {
         "type": "tool",
         "tool_id": as_str(call.get("id")),
-        "tool_name": as_str(call.get("name")),
-        "tool_input": _masked(as_dict(call.get("arguments")), options),
+        "tool_name": options.mask(_clean(as_str(call.get("name")))),
+        "tool_input": options.mask_json(_storable(as_dict(call.get("arguments")))),
         "tool_output": output,
         "tool_status": status,
     }
 
 
-def _masked(value: Json, options: CaptureOptions) -> Json:
-    """Mask the strings of a tool's input where they stand."""
+def _storable(value: Json) -> Json:
+    """Clean the strings of a tool's input where they stand, and bound its depth."""
 
     def walk(item: object, depth: int) -> object:
         if isinstance(item, str):
-            return options.mask(_clean(item))
+            return _clean(item)
         if depth > 24:
             return "(nested too deep)"
         if isinstance(item, dict):

@@ -18,6 +18,7 @@ from vikingpi.takeover.boundary import overview_text
 from vikingpi.takeover.courier import Courier
 from vikingpi.takeover.plan import Plan, ends, mark_of, place, plan_advance, plan_before
 from vikingpi.tokens import estimate
+from vikingpi.untrusted import harmless
 from vikingpi.viking.ledger import CommitRow, Generation
 from vikingpi.viking.overview import cut_sections
 
@@ -64,7 +65,7 @@ class Engine:
         self.courier.tell_state()
         if overview is None:
             return None
-        return f"{OVERVIEW_MARKER}\n{cut_sections(overview, self._settings.overview_budget)}"
+        return f"{OVERVIEW_MARKER}\n{cut_sections(harmless(overview), self._settings.overview_budget)}"
 
     def swallowed(self) -> None:
         """A compaction entry stands on the branch: an open commit whose target it took is closed unused."""
@@ -140,6 +141,8 @@ class Engine:
             verdict = await self._archiver.confirm(now, commit, mark)
             if not isinstance(verdict, Pending):
                 break
+        if isinstance(verdict, Accepted):
+            return verdict._replace(overview=self.mirror.mask(verdict.overview))
         return verdict
 
     def _apply(self, generation: Generation, commit: CommitRow, accepted: Accepted) -> bool:

@@ -49,6 +49,7 @@ class Mirror:
         self._ctx = ctx
         self._session = session
         self._options = options
+        self.mask = options.mask
         self._seen: tuple[str, View, Boundary | None] | None = None
 
     def view(self) -> View:
