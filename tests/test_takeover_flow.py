@@ -22,7 +22,7 @@ def test_covered_turns_become_one_overview_and_the_recent_turn_stays(tmp_path: P
         assert text_of(messages[0]).startswith(OVERVIEW_MARKER)
         assert "the codename is ALPHA" in text_of(messages[0])
         assert [text_of(m) for m in messages[1:]] == ["the port is 7071", "noted"]
-        assert [e for e in vpi.events if isinstance(e, BoundaryAdvanced)][0].covered_user_turns == 1
+        assert next(e for e in vpi.events if isinstance(e, BoundaryAdvanced)).covered_user_turns == 1
 
     asyncio.run(run())
 
