@@ -19,6 +19,7 @@ from vikingpi.errors import ConfigError
 from vikingpi.secret_shapes import NAMED, Shape, shapes
 
 _MOST_DEPTH = 200
+_WITHIN = r"\x1b\[[0-?]{0,48}[ -/]{0,8}[@-~]|[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]"
 _MOST_PEM = 20_000
 _LEAST_IN_ENVIRONMENT = 12
 
@@ -92,7 +93,19 @@ class Redactor:
         self._rules = tuple(_compile(rule) for rule in rules)
 
     def mask(self, text: str) -> tuple[str, int]:
-        """Return the text with its secrets masked, and how many there were."""
+        """Return the text with its secrets masked, and how many there were.
+
+        Colours and invisible characters inside of a secret do not hide it: where one is found without them, the text
+        is returned without them.
+        """
+        found = self._mask(text)
+        within = _regex(_WITHIN)
+        if within.search(text) is None:
+            return found
+        bare = self._mask(within.sub("", text))
+        return found if within.sub("", found[0]) == bare[0] else bare
+
+    def _mask(self, text: str) -> tuple[str, int]:
         work = _Work(text, self._salt)
         for secret in self._known:
             work.literal("key", secret)

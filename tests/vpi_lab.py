@@ -1,0 +1,97 @@
+"""Real runs of `vpi` against a scripted model, in folders of their own, and all that they left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import model_server
+
+PROJECT = Path(__file__).resolve().parent.parent
+MODEL_KEY = "model-key-4f9a1c77e2b0d3"
+
+
+class Lab:
+    """`home` is VPI_HOME, `work` the folder that vpi runs in."""
+
+    def __init__(self, folder: Path, model_url: str) -> None:
+        self.folder = folder
+        self.home = folder / "vpi"
+        self.work = folder / "work"
+        self.model_url = model_url
+        self.env: dict[str, str] = {}
+        self.umask = -1
+        self.work.mkdir()
+        self.home.mkdir(mode=0o700)
+        self.models(model_url)
+
+    def models(self, url: str, **provider: Any) -> None:
+        """Name the model's endpoint in models.json."""
+        models = [{"id": "scripted", "contextWindow": 128000, "maxTokens": 4096}]
+        entry = {"baseUrl": f"{url}/v1", "api": "openai-completions", "apiKey": MODEL_KEY, "models": models, **provider}
+        self.write("models.json", {"providers": {"local": entry}})
+
+    def config(self, **values: Any) -> None:
+        """Write config.json: a boundary that moves early, unless `values` say otherwise."""
+        takeover = {"tokenThreshold": 1, "keepRecentTurns": 1, "overviewPollMs": 50, "wait": "overview"}
+        self.write("config.json", {"takeover": takeover, **values})
+
+    def write(self, name: str, data: object) -> None:
+        path = self.home / name
+        path.write_text(json.dumps(data))
+        path.chmod(0o600)
+
+    def environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        private = ("OPENVIKING_", "OV_", "VPI_", "XDG_", "OPENAI_", "ANTHROPIC_")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(private)}
+        own = {"HOME": str(self.folder / "home"), "VPI_HOME": str(self.home), "PYTHONPATH": str(PROJECT)}
+        return {**kept, **own, "PYTHONWARNINGS": "error", **self.env, **more}
+
+    def run(self, *words: str, stdin: bytes | None = None, **env: str) -> subprocess.CompletedProcess[bytes]:
+        """Run vpi to its end."""
+        return subprocess.run(
+            [sys.executable, "-B", "-m", "vikingpi", *words],
+            cwd=self.work,
+            env=self.environment(env),
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            timeout=60,
+            check=False,
+            umask=self.umask,
+        )
+
+    def kept(self) -> dict[str, bytes]:
+        """Every file of vpi's but the session files, the command output they name and the user's own settings."""
+        own = {"config.json", "models.json", "auth.json"}
+        return {
+            str(path.relative_to(self.home)): path.read_bytes()
+            for path in self.home.rglob("*")
+            if path.is_file()
+            and path.name not in own
+            and path.relative_to(self.home).parts[0] not in ("sessions", "tmp", "history")
+        }
+
+    def session_text(self) -> str:
+        return "".join(path.read_text() for path in sorted((self.home / "sessions").rglob("*.jsonl")))
+
+
+@contextmanager
+def lab(folder: Path) -> Generator[Lab]:
+    """Run the scripted model for the block."""
+    server = model_server.serve(0, None)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield Lab(folder, f"http://127.0.0.1:{server.server_address[1]}")
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
