@@ -157,7 +157,7 @@ def test_every_dependency_is_bounded_on_both_sides() -> None:
 KNOWN_PTH = {
     r"distutils-precedence\.pth": r"import os; var = 'SETUPTOOLS_USE_DISTUTILS'; .*_distutils_hack.*",
     r"__editable__\.vikingpi-[\d.]+\.pth": r"import __editable___vikingpi_\w+_finder; .*install\(\)|"
-    + re.escape(str(PROJECT)),
+    + "|".join(re.escape(str(folder)) for folder in (PROJECT, Path(sys.prefix).resolve().parent)),
 }
 
 
