@@ -61,9 +61,9 @@ def model_url() -> Iterator[str]:
     server.server_close()
 
 
-def configure(home: Path, url: str) -> None:
+def configure(home: Path, url: str, api: str = "openai-completions") -> None:
     models: list[dict[str, Any]] = [{"id": "scripted", "contextWindow": 128000, "maxTokens": 4096}]
-    provider = {"baseUrl": url, "api": "openai-completions", "apiKey": "k", "models": models}
+    provider = {"baseUrl": url, "api": api, "apiKey": "k", "models": models}
     home.mkdir()
     (home / "models.json").write_text(json.dumps({"providers": {"local": provider}}))
 
@@ -74,8 +74,9 @@ def test_the_version_needs_next_to_nothing(tmp_path: Path) -> None:
     assert not loaded & {"httpx", "rich", "prompt_toolkit", "litellm", "asyncio"}
 
 
-def test_one_shot_stays_light(tmp_path: Path, model_url: str) -> None:
-    configure(tmp_path / "vpi", model_url)
+@pytest.mark.parametrize("api", ["openai-completions", "anthropic-messages"])
+def test_one_shot_stays_light(tmp_path: Path, model_url: str, api: str) -> None:
+    configure(tmp_path / "vpi", model_url, api)
     output, loaded = modules_of(tmp_path, "-p", "SAY: hello to you")
     assert output == "hello to you\n"
     assert not loaded & {"pydantic", "httpx._main", "click", "rich", "prompt_toolkit", "litellm"}

@@ -177,7 +177,7 @@ def model(provider: str, id: str, api: str, compat: Json | None = None) -> Model
 def test_names_for_litellm() -> None:
     assert litellm_name(model("anthropic", "claude-x", "litellm")) == "anthropic/claude-x"
     assert litellm_name(model("google", "g", "litellm", {"litellmProvider": "gemini"})) == "gemini/g"
-    assert litellm_name(model("mine", "c", "anthropic-messages")) == "anthropic/c"
+    assert litellm_name(model("anthropic", "c", "google-generative-ai")) == "gemini/c"
     assert litellm_name(model("litellm", "bedrock/x.y", "litellm")) == "bedrock/x.y"
 
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from llm_kit import Canned
 from llm_server import Peer, answering, free_port, serving
 
 from vikingpi.decode import Json
@@ -15,7 +15,6 @@ from vikingpi.errors import (
     AuthFailed,
     BadResponse,
     ContextTooLong,
-    Interrupted,
     ProviderError,
     RateLimited,
     Unreachable,
@@ -32,7 +31,7 @@ from vikingpi.messages import (
     Usage,
     user_text,
 )
-from vikingpi.net import HttpTransport, Reply, StreamReply
+from vikingpi.net import HttpTransport
 
 GOLDEN = Path(__file__).parent / "data" / "sse"
 REQUEST = Request("be short", (user_text("hello", 1),), ())
@@ -54,52 +53,6 @@ def model(base_url: str = "http://model.test/v1", *, price: Price | None = None,
         compat=compat or {},
         key_source="$ACME_API_KEY",
     )
-
-
-class Canned:
-    """A Transport that plays one answer; a `None` piece breaks the connection."""
-
-    def __init__(
-        self, pieces: Sequence[bytes | None], status: int = 200, headers: Mapping[str, str] | None = None
-    ) -> None:
-        self.asked: list[tuple[str, str, Mapping[str, str], bytes | None]] = []
-        self.status = status
-        self.headers: Mapping[str, str] = headers or {"content-type": "text/event-stream"}
-        self._pieces = pieces
-
-    async def send(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout: float = 40,
-        limit: int = 0,
-    ) -> Reply:
-        raise NotImplementedError
-
-    @asynccontextmanager
-    async def stream(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout: float = 40,
-    ) -> AsyncGenerator[StreamReply]:
-        self.asked.append((method, url, headers or {}, body))
-        yield self
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        for piece in self._pieces:
-            if piece is None:
-                raise Interrupted("the connection to http://model.test broke: peer closed connection")
-            yield piece
-
-    async def close(self) -> None:
-        pass
 
 
 def event(value: object) -> bytes:

@@ -251,7 +251,7 @@ def test_the_built_in_table_is_sound() -> None:
     for provider in PROVIDERS:
         ids = [model.id for model in provider.models]
         assert len(set(ids)) == len(ids)
-        assert (provider.base_url != "") is (provider.api == "openai-completions")
+        assert (provider.base_url != "") is (provider.api in ("openai-completions", "anthropic-messages"))
         assert all(0 < model.max_tokens <= model.context_window for model in provider.models)
 
 

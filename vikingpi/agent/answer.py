@@ -62,7 +62,8 @@ def overflowed(answer: AssistantMessage, error: ProviderError | None, model: Mod
     """Whether the window was too small: the provider said so, or it ended an answer because it was full."""
     if error is not None:
         return isinstance(error, ContextTooLong)
-    return answer.stop_reason == "length" and 0 < model.context_window <= answer.usage.total
+    full = 0 < model.context_window <= answer.usage.total
+    return answer.stop_reason == "length" and (full or answer.raw_stop_reason == "model_context_window_exceeded")
 
 
 def too_big(model: Model, request: Request, why: str) -> str:

@@ -27,10 +27,11 @@ _THINKING = _Kinds("thinking_start", "thinking_delta", "thinking_end")
 class _Text:
     """A text or thinking block; pieces are joined once, at its end."""
 
-    __slots__ = ("pieces", "signature", "thinking")
+    __slots__ = ("pieces", "redacted", "signature", "thinking")
 
-    def __init__(self, thinking: bool) -> None:
+    def __init__(self, thinking: bool, redacted: bool) -> None:
         self.thinking = thinking
+        self.redacted = redacted
         self.pieces: list[str] = []
         self.signature: str | None = None
 
@@ -43,7 +44,7 @@ class _Text:
         return "".join(self.pieces)
 
     def part(self) -> TextPart | ThinkingPart:
-        return ThinkingPart(self.text, self.signature) if self.thinking else TextPart(self.text)
+        return ThinkingPart(self.text, self.signature, self.redacted) if self.thinking else TextPart(self.text)
 
 
 class _Call:
@@ -86,9 +87,9 @@ class MessageBuilder:
         """Take one delta and return what it changed, in order."""
         match delta:
             case TextDelta(text):
-                return self._feed_text(text, thinking=False, signature=None) if text else ()
+                return self._feed_text(text) if text else ()
             case ThinkingDelta(text, signature):
-                return self._feed_text(text, thinking=True, signature=signature) if text or signature else ()
+                return self._feed_text(text, delta) if text or signature else ()
             case CallDelta():
                 return self._feed_call(delta)
             case UsageDelta(usage):
@@ -129,17 +130,18 @@ class MessageBuilder:
             thinking_level=self._level,
         )
 
-    def _feed_text(self, text: str, *, thinking: bool, signature: str | None) -> tuple[MessageUpdate, ...]:
+    def _feed_text(self, text: str, thought: ThinkingDelta | None = None) -> tuple[MessageUpdate, ...]:
         out: list[MessageUpdate] = []
         block = self._blocks[self._open] if self._open is not None else None
-        if not isinstance(block, _Text) or block.thinking != thinking:
+        redacted = thought is not None and thought.redacted
+        if not isinstance(block, _Text) or block.thinking != (thought is not None) or redacted:
             out += self._close_text()
-            block = _Text(thinking)
+            block = _Text(thought is not None, redacted)
             self._open = len(self._blocks)
             self._blocks.append(block)
             out.append(MessageUpdate(block.kinds.start, self._open, usage=self._usage))
-        if signature is not None:
-            block.signature = signature
+        if thought is not None and thought.signature is not None:
+            block.signature = thought.signature
         if text:
             block.pieces.append(text)
             out.append(MessageUpdate(block.kinds.delta, len(self._blocks) - 1, text, usage=self._usage))

@@ -54,10 +54,14 @@ class TextDelta(NamedTuple):
 
 
 class ThinkingDelta(NamedTuple):
-    """`signature` is the JSON field it came in (chat completions) or a proof that ends the block."""
+    """`signature` is the JSON field it came in (chat completions) or a proof that ends the block.
+
+    A `redacted` block comes whole: its text is empty, its signature what the provider has hidden.
+    """
 
     text: str
     signature: str | None = None
+    redacted: bool = False
 
 
 class CallDelta(NamedTuple):

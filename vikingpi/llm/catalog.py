@@ -1,8 +1,8 @@
 """Well-known providers and models: data only.
 
 The first model of a provider is its default. Windows are what a request may hold; prices are US dollars per million
-tokens, zeros where the provider names the cost of each answer itself. `api` is the wire: OpenAI-compatible endpoints
-are spoken to directly, the others through litellm.
+tokens, zeros where the provider names the cost of each answer itself. `api` is the wire: endpoints that speak chat
+completions or the messages API are spoken to directly, the others through litellm.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vikingpi.decode import Json
+from vikingpi.llm.anthropic_body import MESSAGES
 from vikingpi.llm.base import Price
 from vikingpi.llm.openai_body import DIRECT
 
@@ -20,7 +21,8 @@ DEFAULT_OUTPUT = 16_384
 
 
 class KnownModel(NamedTuple):
-    """`flags`: R reasons, V takes images, X has the effort "xhigh"."""
+    """`flags`: R reasons, V takes images, X has the effort "xhigh", A decides itself how much it thinks, T always
+    thinks."""
 
     id: str
     context_window: int
@@ -55,14 +57,14 @@ _M = KnownModel
 _P = Price
 
 ANTHROPIC = (
-    _M("claude-sonnet-5-5", 1_000_000, 128_000, _P(2, 10, 0.1, 2.5), "RV"),
-    _M("claude-opus-5-5", 1_000_000, 128_000, _P(4, 20, 0.2, 5), "RV"),
-    _M("claude-haiku-5-5", 1_000_000, 128_000, _P(0.1, 0.5, 0.01, 0.125), "RV"),
-    _M("claude-fable-5-1", 1_000_000, 128_000, _P(10, 50, 0.25, 12.5), "RV"),
-    _M("claude-sonnet-5", 1_000_000, 128_000, _P(2, 10, 0.2, 2.5), "RV"),
-    _M("claude-opus-5", 1_000_000, 128_000, _P(5, 25, 0.5, 6.25), "RV"),
-    _M("claude-opus-4-8", 1_000_000, 128_000, _P(5, 25, 0.5, 6.25), "RV"),
-    _M("claude-sonnet-4-6", 1_000_000, 128_000, _P(3, 15, 0.3, 3.75), "RV"),
+    _M("claude-sonnet-5-5", 1_000_000, 128_000, _P(2, 10, 0.1, 2.5), "RVAXT"),
+    _M("claude-opus-5-5", 1_000_000, 128_000, _P(4, 20, 0.2, 5), "RVAXT"),
+    _M("claude-haiku-5-5", 1_000_000, 128_000, _P(0.1, 0.5, 0.01, 0.125), "RVAX"),
+    _M("claude-fable-5-1", 1_000_000, 128_000, _P(10, 50, 0.25, 12.5), "RVAXT"),
+    _M("claude-sonnet-5", 1_000_000, 128_000, _P(2, 10, 0.2, 2.5), "RVAX"),
+    _M("claude-opus-5", 1_000_000, 128_000, _P(5, 25, 0.5, 6.25), "RVAX"),
+    _M("claude-opus-4-8", 1_000_000, 128_000, _P(5, 25, 0.5, 6.25), "RVAX"),
+    _M("claude-sonnet-4-6", 1_000_000, 128_000, _P(3, 15, 0.3, 3.75), "RVA"),
     _M("claude-haiku-4-5", 200_000, 64_000, _P(1, 5, 0.1, 1.25), "RV"),
 )
 OPENAI = (
@@ -144,7 +146,14 @@ _NO_EFFORT: Json = {"supportsReasoningEffort": False}
 _SWITCH: Json = {"thinkingFormat": "switch"}
 
 PROVIDERS: tuple[KnownProvider, ...] = (
-    KnownProvider("anthropic", "", ("ANTHROPIC_API_KEY",), ANTHROPIC, LITELLM),
+    KnownProvider(
+        "anthropic",
+        "https://api.anthropic.com",
+        ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+        ANTHROPIC,
+        MESSAGES,
+        base_variable="ANTHROPIC_BASE_URL",
+    ),
     KnownProvider(
         "openai",
         "https://api.openai.com/v1",

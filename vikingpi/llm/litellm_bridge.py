@@ -20,10 +20,11 @@ from vikingpi.decode import Json, as_dict, as_int, as_list, as_str
 from vikingpi.errors import BadResponse, ContextTooLong, ProviderError, Unreachable
 from vikingpi.llm.base import Delta, Model, Request, ThinkingDelta
 from vikingpi.llm.failures import Said, masked, provider_error
+from vikingpi.llm.http_stream import SILENCE
 from vikingpi.llm.openai_body import build_body, encode
-from vikingpi.llm.openai_wire import SILENCE, Answer
+from vikingpi.llm.openai_wire import Answer
 
-_PREFIXES = {"anthropic-messages": "anthropic", "google-generative-ai": "gemini"}
+_PREFIXES = {"google-generative-ai": "gemini"}
 # Read by litellm while it is imported: no download of its price list, no `.env` of the current folder, no telemetry.
 _QUIET = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",

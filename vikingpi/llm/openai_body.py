@@ -30,7 +30,6 @@ from vikingpi.tokens import IMAGE_TOKENS, estimate
 DIRECT = "openai-completions"
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 _EFFORT = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
-_PROVEN_APIS = ("litellm", "anthropic-messages")
 _LEAST_OUTPUT = 1024
 
 
@@ -50,7 +49,7 @@ def build_body(model: Model, request: Request) -> Json:
     body: Json = {"model": model.id, "messages": messages, "stream": True}
     if supports_usage(model):
         body["stream_options"] = {"include_usage": True}
-    limit = output_limit(model, request, messages)
+    limit = output_limit(model, request, prompt_tokens(messages, request.tools))
     if limit:
         body[as_str(model.compat.get("maxTokensField"), "max_tokens")] = limit
     body.update(thinking_fields(model, request.thinking_level))
@@ -86,15 +85,14 @@ def reasoning_effort(model: Model, level: str) -> str:
     return as_str(as_dict(model.compat.get("reasoningEffortMap")).get(level), _EFFORT.get(level, ""))
 
 
-def output_limit(model: Model, request: Request, messages: Sequence[Json]) -> int:
-    """Return the output limit, lowered to what the window leaves; 0 where none is known.
+def output_limit(model: Model, request: Request, used: int) -> int:
+    """Return the output limit, lowered to what a prompt of `used` tokens leaves; 0 where none is known.
 
     Servers refuse a request whose input and limit together exceed the window, so a full window asks for less.
     """
     limit = request.max_tokens or model.max_tokens
     if not limit or not model.context_window:
         return limit
-    used = prompt_tokens(messages, request.tools)
     left = model.context_window - used - used // 10
     return min(limit, max(left, _LEAST_OUTPUT))
 
@@ -212,7 +210,7 @@ def _thinking(model: Model, message: AssistantMessage) -> Json:
         elif part.thinking:
             fields.setdefault(part.signature, []).append(part.thinking)
     out: Json = {name: "\n".join(texts) for name, texts in fields.items()}
-    blocks = proven and model.api == message.api and model.api in _PROVEN_APIS
+    blocks = proven and model.api == message.api == "litellm"
     return {**out, "thinking_blocks": proven} if blocks else out
 
 

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 
 from vikingpi import __version__
 from vikingpi.decode import Json, as_dict, as_float, as_int, as_list, as_str
-from vikingpi.errors import BadResponse, Interrupted, NetError
+from vikingpi.errors import BadResponse
 from vikingpi.llm.base import Delta, Finish, Model, Request, TextDelta, ThinkingDelta, UsageDelta
 from vikingpi.llm.cost import priced
-from vikingpi.llm.failures import net_error, provider_error, read_error, said_by
+from vikingpi.llm.failures import provider_error, said_by
+from vikingpi.llm.http_stream import Post, ended_early, no_json, refuse_page, stream_answer
 from vikingpi.llm.openai_body import REASONING_FIELDS, build_body, encode
-from vikingpi.llm.sse import Decoder
 from vikingpi.llm.tool_pieces import CallPieces
 from vikingpi.messages import Cost, StopReason, Usage
-from vikingpi.net import StreamReply, Transport
+from vikingpi.net import Transport
 
-SILENCE = 600.0
-AFTER_FINISH = 5.0
-
-_BODY_LIMIT = 16 * 1024 * 1024
-_ERROR_LIMIT = 1024 * 1024
 _REASONS: dict[str, StopReason] = {
     "length": "length",
     "max_tokens": "length",
@@ -41,24 +35,11 @@ class OpenAIWire:
         self._transport = transport
         self._clock = clock
 
-    async def stream(self, model: Model, request: Request) -> AsyncGenerator[Delta]:
-        """Make one request and yield its pieces; a finished answer is not held up by a missing end marker."""
+    def stream(self, model: Model, request: Request) -> AsyncGenerator[Delta]:
+        """Make one request and yield its pieces."""
         url = model.base_url.rstrip("/") + "/chat/completions"
-        body = encode(build_body(model, request))
-        answered = False
-        try:
-            async with self._transport.stream(
-                "POST", url, headers=request_headers(model), body=body, timeout=SILENCE
-            ) as reply:
-                if reply.status != 200:
-                    text = await _read(reply, _ERROR_LIMIT)
-                    raise provider_error(model, read_error(reply.status, reply.headers, text), self._clock())
-                answered = True
-                answer = Answer(model, self._clock)
-                async for delta in _deltas(answer, reply):
-                    yield delta
-        except NetError as error:
-            raise net_error(model, error, answered=answered) from error
+        post = Post(url, request_headers(model), encode(build_body(model, request)))
+        return stream_answer(self._transport, model, post, Answer(model, self._clock), self._clock)
 
 
 def request_headers(model: Model) -> dict[str, str]:
@@ -71,65 +52,6 @@ def request_headers(model: Model) -> dict[str, str]:
     if model.api_key:
         headers["authorization"] = f"Bearer {model.api_key}"
     return {**headers, **{name.lower(): value for name, value in model.headers.items()}}
-
-
-async def _deltas(answer: Answer, reply: StreamReply) -> AsyncIterator[Delta]:
-    """The first byte tells events from a whole JSON answer or a web page: content types are not to be trusted."""
-    pieces = _pieces(answer, reply)
-    begin = b""
-    while not begin.strip() and (piece := await anext(pieces, b"")):
-        begin += piece
-    if begin.lstrip()[:1] in (b"{", b"[", b"<"):
-        async for piece in pieces:
-            begin += piece[:_BODY_LIMIT]
-            if len(begin) > _BODY_LIMIT:
-                raise BadResponse(f"the answer is larger than {_BODY_LIMIT // 1024} KiB")
-        for delta in answer.whole(begin):
-            yield delta
-    else:
-        async for delta in _events(answer, begin, pieces):
-            yield delta
-    for delta in answer.end():
-        yield delta
-
-
-async def _events(answer: Answer, begin: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[Delta]:
-    decoder = Decoder()
-    for event in decoder.feed(begin):
-        for delta in answer.event(event.data):
-            yield delta
-    while not answer.done and (piece := await anext(pieces, b"")):
-        for event in decoder.feed(piece):
-            for delta in answer.event(event.data):
-                yield delta
-    for event in decoder.close():
-        for delta in answer.event(event.data):
-            yield delta
-
-
-async def _pieces(answer: Answer, reply: StreamReply) -> AsyncIterator[bytes]:
-    """Yield the body; once the answer is finished, silence or a broken connection only ends it."""
-    chunks = reply.chunks()
-    while True:
-        try:
-            async with asyncio.timeout(AFTER_FINISH if answer.finished else None):
-                piece = await anext(chunks, b"")
-        except (TimeoutError, Interrupted):
-            if not answer.finished:
-                raise
-            return
-        if not piece:
-            return
-        yield piece
-
-
-async def _read(reply: StreamReply, limit: int) -> bytes:
-    out = b""
-    async for piece in reply.chunks():
-        out += piece
-        if len(out) > limit:
-            break
-    return out[:limit]
 
 
 class Answer:
@@ -157,19 +79,12 @@ class Answer:
         try:
             value: object = json.loads(data)
         except (ValueError, RecursionError):
-            raise BadResponse(
-                f"{self._model.provider} sent a piece that is no JSON: {data[:80]!r}", retryable=True
-            ) from None
+            raise no_json(self._model, data) from None
         yield from self.chunk(as_dict(value))
 
     def whole(self, body: bytes) -> Iterator[Delta]:
         """Take an answer that was not streamed; a web page is none."""
-        if body.lstrip().startswith(b"<"):
-            page = read_error(200, {}, body).text
-            raise BadResponse(
-                f"{self._model.provider} answered with a web page: {page}",
-                hint=f"check the base URL {self._model.base_url} (it often ends with /v1)",
-            )
+        refuse_page(self._model, body)
         yield from self.event(body.decode("utf-8", "replace"))
 
     def chunk(self, chunk: Json) -> Iterator[Delta]:
@@ -197,7 +112,7 @@ class Answer:
         """Finish, or raise where the stream ended too early or was stopped by the provider."""
         where = self._model.provider
         if not self._reason:
-            raise BadResponse(f"the answer of {where} ended before its finish marker", retryable=True)
+            raise ended_early(self._model)
         word = self._reason.lower()
         if word in ("content_filter", "safety", "recitation"):
             raise BadResponse(f"{where} stopped the answer ({self._reason})", hint="rephrase the request")

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from vikingpi.decode import Json
 from vikingpi.errors import ConfigError
+from vikingpi.llm.anthropic_body import MESSAGES
+from vikingpi.llm.anthropic_wire import AnthropicWire
 from vikingpi.llm.base import Model, Price, Provider, ProviderFor
 from vikingpi.llm.catalog import (
     DEFAULT_OUTPUT,
@@ -88,7 +90,7 @@ def load_catalog(models_file: Path, auth_file: Path, env: Mapping[str, str]) -> 
     for name in (*configured, *(name for name in known if name not in configured)):
         entry, builtin = configured.get(name), known.get(name)
         setup = _setup(name, entry, builtin, auth.get(name), env)
-        if entry is not None and setup.api == DIRECT and not setup.base_url:
+        if entry is not None and setup.api in (DIRECT, MESSAGES) and not setup.base_url:
             raise ConfigError(f"{models_file}: providers.{name}.baseUrl is missing")
         setups[name] = setup
         listed = entry.models if entry is not None else ()
@@ -148,7 +150,7 @@ def find_provider(transport: Transport, on_load: Callable[[str], None] | None = 
     bridge = LiteLLMBridge(on_load)
     wires: dict[str, Provider] = {
         DIRECT: OpenAIWire(transport),
-        "anthropic-messages": bridge,
+        MESSAGES: AnthropicWire(transport),
         "google-generative-ai": bridge,
         LITELLM: bridge,
     }
@@ -230,8 +232,13 @@ def _environment_key(variables: tuple[str, ...], env: Mapping[str, str]) -> Key 
 
 def _from_table(setup: ProviderSetup, known: KnownModel) -> Model:
     compat: Json = dict(setup.compat)
-    if "X" in known.flags:
-        compat["reasoningEffortMap"] = {"xhigh": "xhigh", "max": "xhigh"}
+    efforts: Json = {"xhigh": "xhigh", "max": "max" if "A" in known.flags else "xhigh"} if "X" in known.flags else {}
+    if "T" in known.flags:
+        efforts["off"] = None
+    if "A" in known.flags:
+        compat["forceAdaptiveThinking"] = True
+    if efforts:
+        compat["reasoningEffortMap"] = efforts
     return _model(setup, known.id, compat)._replace(
         context_window=known.context_window,
         max_tokens=known.max_tokens,
