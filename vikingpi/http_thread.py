@@ -57,18 +57,22 @@ def origin_of(url: str) -> str:
 
 
 def load_httpx() -> None:
-    """Import httpx without its command line, which would pull in click, rich and pygments.
+    """Import httpx without its command line (click, rich and pygments: 50 ms) and without HTTP/2 (13 ms).
 
-    None in sys.modules makes that import fail as if the module did not exist, which httpx is prepared for.
+    None in sys.modules makes an import fail as if the module did not exist, which httpx and httpcore are prepared
+    for. httpcore tries again when a connection really speaks HTTP/2.
     """
     if "httpx" in sys.modules:
         return
     modules = cast("dict[str, Any]", sys.modules)
-    modules["httpx._main"] = None
+    left_out = [name for name in ("httpx._main", "h2") if name not in modules]
+    modules.update(dict.fromkeys(left_out))
     try:
         importlib.import_module("httpx")
+        importlib.import_module("httpcore")
     finally:
-        modules.pop("httpx._main", None)
+        for name in left_out:
+            modules.pop(name, None)
 
 
 class Lane:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_type_hints
+from typing import Any
 
 from vikingpi.app.options import Flag, RunOptions, Words
+from vikingpi.app.plain_arguments import read_plain
 from vikingpi.errors import ConfigError
 
 EPILOG = (
@@ -28,6 +29,11 @@ def subcommand(argv: Sequence[str]) -> str:
 
 def parse(argv: Sequence[str]) -> RunOptions | None:
     """Read flags and words; None when help was printed. ConfigError for what is wrong with them."""
+    return read_plain(list(argv)) or parse_any(argv)
+
+
+def parse_any(argv: Sequence[str]) -> RunOptions | None:
+    """Do what `parse` does, for any command line."""
     import typer
 
     taken: list[RunOptions] = []
@@ -59,7 +65,7 @@ def _declare(command: Any) -> None:
     import typer
 
     parameters: list[inspect.Parameter] = []
-    for field, hint in get_type_hints(RunOptions, include_extras=True).items():
+    for field, hint in RunOptions.__annotations__.items():
         kind, flag = hint.__origin__, hint.__metadata__[0]
         assert isinstance(flag, Flag)
         default = RunOptions._field_defaults[field]

@@ -1,7 +1,5 @@
 """What a run was asked to do: one line a flag, sorted, with its type, help and names."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, NamedTuple
 
 
