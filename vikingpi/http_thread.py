@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT = 10.0
 IDLE_LIMIT = 3.0
 
-_BAD_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+_BAD_HEADER = r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]"
 _LOOPBACK = re.compile(r"localhost|.+\.localhost|127\.\d+\.\d+\.\d+|::1", re.IGNORECASE)
 
 
@@ -253,7 +253,8 @@ def _shut(connection: socket.socket | None) -> None:
 
 def _header_bytes(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     for name, value in headers.items():
-        if _BAD_HEADER.search(name + value):
+        text = name + value
+        if not (text.isascii() and text.isprintable()) and re.search(_BAD_HEADER, text):
             raise NotConnected(f"the value of the header {name!r} has a character that HTTP does not allow")
     return [(name.encode(), value.strip().encode()) for name, value in headers.items()]
 

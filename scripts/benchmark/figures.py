@@ -112,7 +112,9 @@ def _single(each: Single) -> tuple[str, ...]:
 def _rows(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(line[at]) for line in (heads, *rows)) for at in range(len(heads))]
     lines = [heads, ["-" * width for width in widths], *rows]
-    return ["| " + " | ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=True)) + " |" for line in lines]
+    return [
+        "| " + " | ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=True)) + " |" for line in lines
+    ]
 
 
 def _number(value: float) -> str:

@@ -20,7 +20,7 @@ PI_PACKAGES = (f"@earendil-works/pi-coding-agent@{PI_VERSION}", "node@22")
 PI_CLI = "node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js"
 PI_NODE = "node_modules/node/bin/node"
 MODEL = "bench-model"
-KEPT_VARIABLES = ("LANG", "LC_ALL", "PATH", "TERM", "TMPDIR", "TZ")
+KEPT_VARIABLES = ("LANG", "LC_ALL", "PATH", "TMPDIR", "TZ")
 
 
 class Lab(NamedTuple):
@@ -116,7 +116,9 @@ def describe(pi: Path) -> dict[str, str]:
     cpu = "unknown"
     info = Path("/proc/cpuinfo")
     if info.exists():
-        names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        names = [
+            line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+        ]
         cpu = names[0] if names else cpu
     return {
         "cpu": f"{cpu}, {os.cpu_count()} cores",

@@ -27,32 +27,30 @@ from vikingpi.llm.base import Model
 LONGEST_WAIT = 60.0
 
 _TEXT_LIMIT = 400
-_TOO_LONG = re.compile(
+_TOO_LONG = (
     r"context[ _]length[ _]exceeded|(maximum|max) context|context (window|size|length) (exceeds|of)"
     r"|exceed\w* the (available |model'?s? )?(context|maximum number of tokens|maximum allowed|model token limit)"
     r"|exceed\w* (the )?(context|model token) ?(limit|window|size|_size)?|exceed_context_size"
     r"|(prompt|input|request|conversation) (is |was )?too (long|large)|request_too_large"
     r"|maximum (prompt|model|input) length|input token count.{0,40}exceeds|longer than the model'?s context"
     r"|reduce (the length|your (message|prompt))|greater than the context length|too large for model"
-    r"|token limit exceeded|larger than the context",
-    re.IGNORECASE,
+    r"|token limit exceeded|larger than the context"
 )
-_USED_UP = re.compile(
+_USED_UP = (
     r"insufficient[_ ](quota|balance|credit)|exceeded your (current )?quota|quota (is )?exceeded|billing"
-    r"|credit balance|usage[_ ]limit|payment required|out of credits|spend(ing)? limit",
-    re.IGNORECASE,
+    r"|credit balance|usage[_ ]limit|payment required|out of credits|spend(ing)? limit"
 )
-_LIMITED = re.compile(r"rate[_ -]?limit|too many (requests|tokens)|throttl|resource_exhausted", re.IGNORECASE)
-_OVERLOADED = re.compile(
-    r"overloaded|server[_ ]error|unavailable|internal|timed? ?out|temporarily|try again", re.IGNORECASE
-)
-_REFUSED = re.compile(r"invalid_request|invalid request|not_found|invalid_api|unsupported", re.IGNORECASE)
-_WAIT_TEXT = re.compile(
-    r"(?:try again|retry|reset\w*) in (?:(\d+)h)?\s*(?:(\d+)m(?!s))?\s*(?:(\d+(?:\.\d+)?)(ms|s)\b)?",
-    re.IGNORECASE,
-)
+_LIMITED = r"rate[_ -]?limit|too many (requests|tokens)|throttl|resource_exhausted"
+_OVERLOADED = r"overloaded|server[_ ]error|unavailable|internal|timed? ?out|temporarily|try again"
+_REFUSED = r"invalid_request|invalid request|not_found|invalid_api|unsupported"
+_WAIT_TEXT = r"(?:try again|retry|reset\w*) in (?:(\d+)h)?\s*(?:(\d+)m(?!s))?\s*(?:(\d+(?:\.\d+)?)(ms|s)\b)?"
 _WAIT_KEYS = ("retry_after_seconds", "resets_in_seconds", "retry_after", "retryDelay")
 _HIDDEN_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+
+
+def _found(pattern: str, text: str) -> re.Match[str] | None:
+    """Search without regard to case; patterns are compiled by the first failure, not by every start."""
+    return re.search(pattern, text, re.IGNORECASE)
 
 
 class Said(NamedTuple):
@@ -99,14 +97,14 @@ def provider_error(model: Model, said: Said, now: float) -> ProviderError:
     told = f"{where} answered {status}" if status else f"{where} reported an error"
     told = f"{told}: {text}" if text else told
     wait = retry_after(said, now)
-    limited = status == 429 or (not status and _LIMITED.search(text) is not None)
-    if status == 413 or (not limited and status not in (401, 403) and _TOO_LONG.search(text)):
+    limited = status == 429 or (not status and _found(_LIMITED, text) is not None)
+    if status == 413 or (not limited and status not in (401, 403) and _found(_TOO_LONG, text)):
         return ContextTooLong(told, status=status or 400, hint="run /compact or start a new session")
     if status in (401, 403):
         return AuthFailed(told, status=status, hint=_key_hint(model))
     if limited:
         return _rate_limited(model, told, status or 429, wait)
-    if status == 402 or (status in (0, 400) and _USED_UP.search(text)):
+    if status == 402 or (status in (0, 400) and _found(_USED_UP, text)):
         return BadResponse(told, status=status, hint=f"check the plan and the credit at {where}")
     if status in (408, 409, 425) or status >= 500:
         # A server that names a wait while it is overloaded is waited for like a rate limit.
@@ -114,7 +112,7 @@ def provider_error(model: Model, said: Said, now: float) -> ProviderError:
             return RateLimited(_with_wait(told, wait), status=status, retry_after=wait)
         return BadResponse(told, status=status, retryable=status != 501)
     if not status:
-        again = _OVERLOADED.search(text) is not None or not _REFUSED.search(text)
+        again = _found(_OVERLOADED, text) is not None or not _found(_REFUSED, text)
         return BadResponse(told, retryable=again)
     hint = f"check the base URL {model.base_url} and the model id {model.id}" if status in (404, 405) else ""
     return BadResponse(told, status=status, hint=hint)
@@ -141,7 +139,7 @@ def retry_after(said: Said, now: float) -> float | None:
     found = [wait for wait in named if wait is not None]
     if found:
         return max(0.0, *found)
-    match = _WAIT_TEXT.search(said.text)
+    match = _found(_WAIT_TEXT, said.text)
     if match is None or not any(match.groups()):
         return None
     hours, minutes, number, unit = match.groups()
@@ -169,7 +167,7 @@ def span(seconds: float) -> str:
 
 def _rate_limited(model: Model, told: str, status: int, wait: float | None) -> RateLimited:
     """Quota words with a short wait are a limit per minute (Gemini words it so), without one the quota is used up."""
-    used_up = _USED_UP.search(told) is not None and (wait is None or wait > LONGEST_WAIT)
+    used_up = _found(_USED_UP, told) is not None and (wait is None or wait > LONGEST_WAIT)
     hint = f"check the plan and the limits at {model.provider}, or choose another model" if used_up else ""
     return RateLimited(_with_wait(told, wait), hint=hint, status=status, retryable=not used_up, retry_after=wait)
 
