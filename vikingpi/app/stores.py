@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from vikingpi.agent.hooks import HookContext
+from vikingpi.agent.hooks import AgentHooks, HookContext
 from vikingpi.config.load import Endpoint, peer_of
 from vikingpi.config.model import Settings
 from vikingpi.config.paths import Paths, private_dir
@@ -21,10 +22,11 @@ from vikingpi.takeover.capture import CaptureOptions
 from vikingpi.takeover.control import Control
 from vikingpi.takeover.courier import Courier
 from vikingpi.takeover.delivery import Link
-from vikingpi.takeover.engine import Engine
+from vikingpi.takeover.engine import Engine, archive_now
 from vikingpi.takeover.hooks import TakeoverHooks
 from vikingpi.takeover.identity import http_identity
 from vikingpi.takeover.mirror import Mirror, SessionRef
+from vikingpi.takeover.ordinary import SUFFIX, OrdinaryHooks
 from vikingpi.viking.base import SessionStore
 from vikingpi.viking.embedded_sessions import EmbeddedSessions
 from vikingpi.viking.http import HttpApi
@@ -54,7 +56,7 @@ class OpenStore(NamedTuple):
 
 
 class Takeover(NamedTuple):
-    hooks: TakeoverHooks
+    hooks: AgentHooks
     control: Control
 
 
@@ -72,8 +74,6 @@ def choose_store(flag: str | None, settings: Settings, endpoint: Endpoint | None
         return StoreChoice("off", None, "this folder is excluded by bypassPatterns")
     if not settings.enabled or not settings.sync_turns:
         return StoreChoice("off", None, f"{'enabled' if not settings.enabled else 'syncTurns'} is false")
-    if not settings.takeover.enabled:
-        return StoreChoice("off", None, "takeover.enabled is false")
     if wanted == "openviking" or (wanted == "auto" and endpoint is not None):
         return StoreChoice("openviking", endpoint)
     return StoreChoice("embedded", None)
@@ -128,11 +128,18 @@ def build_takeover(
         peer_of(cwd, settings, env),
         *((counted.mask, counted.mask_json) if settings.capture_redact else (str, as_dict)),
     )
-    mirror = Mirror(opened.link, ctx, session, options)
-    engine = Engine(Courier(opened.link, ctx, mirror, settings.takeover.token_threshold), ctx, settings.takeover)
+    takes_over = settings.takeover.enabled
+    ref = session if takes_over else session._replace(suffix=SUFFIX)
+    courier = Courier(opened.link, ctx, Mirror(opened.link, ctx, ref, options), settings.takeover.token_threshold)
     where = opened.choice.endpoint.url if opened.choice.endpoint is not None else "(in this data folder)"
-    control = Control(engine, ctx, where, counted.count)
-    return Takeover(TakeoverHooks(engine, settings.takeover, opened.mode, spawn), control)
+    if takes_over:
+        engine = Engine(courier, ctx, settings.takeover)
+        hooks: AgentHooks = TakeoverHooks(engine, settings.takeover, opened.mode, spawn)
+        capture, archive = engine.mirror.capture, partial(archive_now, engine)
+    else:
+        hooks = ordinary = OrdinaryHooks(courier, options, (session.id, session.file), opened.mode, spawn)
+        capture, archive = partial(ordinary.capture, ctx), partial(ordinary.commit, ctx)
+    return Takeover(hooks, Control(courier, ctx, where, counted.count, capture, archive))
 
 
 class _Counter:

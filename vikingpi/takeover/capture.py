@@ -83,14 +83,14 @@ def captured_end(found: Sequence[Unit], keys: frozenset[str], default: int) -> i
 
 def row_of(branch: Sequence[Entry], unit: Unit, options: CaptureOptions) -> NewRow:
     """Make the ledger row of a complete unit."""
-    return _row(message_of(branch, unit, options))
+    return row_from(message_of(branch, unit, options))
 
 
 def seed_row(generation: str, summary: str, created_at: str, options: CaptureOptions) -> NewRow:
     """Make the first row of a generation that begins with what the request already shows as a summary."""
     mark = f"seed:{generation}"
     text = options.mask(_clean(f"{SEED_LEAD}\n{summary}"))
-    return _row(
+    return row_from(
         StoreMessage(
             "user", ({"type": "text", "text": text},), created_at, mark, (mark,), options.peer_id, "tool_transport"
         )
@@ -169,7 +169,8 @@ def choose_target(
     return None
 
 
-def _row(message: StoreMessage) -> NewRow:
+def row_from(message: StoreMessage) -> NewRow:
+    """Make the ledger row of a message."""
     body = json.dumps(message.to_json(), ensure_ascii=False)
     return NewRow(message.marks[0], sum(estimate(_flat(part)) for part in message.parts), body)
 

@@ -3,38 +3,52 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from vikingpi.agent.hooks import HookContext
 from vikingpi.errors import StoreError
 from vikingpi.events import StoreState
-from vikingpi.takeover.engine import Engine
+from vikingpi.takeover.courier import Courier
 from vikingpi.takeover.state import OFF, is_off, is_user
 from vikingpi.viking.ledger import CommitRow
 
 
 class Control:
-    """Every text is ready to be shown. `masked` gives how many secrets were hidden so far."""
+    """Every text is ready to be shown.
 
-    def __init__(self, engine: Engine, ctx: HookContext, endpoint: str, masked: Callable[[], int]) -> None:
-        self._engine = engine
+    `masked` gives how many secrets were hidden so far, `capture` brings what is complete into the ledger, `archive`
+    commits now and says what was done.
+    """
+
+    def __init__(
+        self,
+        courier: Courier,
+        ctx: HookContext,
+        endpoint: str,
+        masked: Callable[[], int],
+        capture: Callable[[], int],
+        archive: Callable[[], Awaitable[str]],
+    ) -> None:
+        self._courier = courier
         self._ctx = ctx
         self._endpoint = endpoint
         self._masked = masked
+        self._capture = capture
+        self._archive = archive
 
     def state(self) -> StoreState:
         """The figures of the status bar."""
-        return self._engine.courier.state()
+        return self._courier.state()
 
     def overview(self) -> str:
         """The overview that stands for the covered history, or empty."""
-        shown = self._engine.mirror.view()
+        shown = self._courier.mirror.view()
         return shown.summary if shown.covered >= 0 else ""
 
     async def report(self) -> str:
         """Everything about the store and this session's place in it."""
-        engine, state = self._engine, self.state()
-        link, generation = engine.link, engine.mirror.generation()
+        courier, state = self._courier, self.state()
+        link, generation = courier.link, courier.mirror.generation()
         row = link.ledger.stores.get(link.row.identity)
         try:
             health = await link.store.health()
@@ -67,37 +81,40 @@ class Control:
 
     async def commit(self) -> str:
         """Archive now, whatever the pressure; say what was done or why not."""
-        engine = self._engine
         if is_off(self._ctx.branch()):
             return "capturing is off on this branch; /viking on first"
-        engine.mirror.capture()
         try:
-            await engine.courier.deliver_all()
-            return await engine.advance(force=True)
+            return await self._archive()
         except (StoreError, sqlite3.Error) as error:
             return f"not done: {error}"
 
     async def reconnect(self) -> str:
         """Forget the back-off and try the store again."""
-        engine = self._engine
-        engine.courier.delivery.forget_faults()
+        courier = self._courier
+        courier.delivery.forget_faults()
         try:
-            health = await engine.link.store.health()
+            health = await courier.link.store.health()
         except StoreError as error:
-            engine.courier.delivery.failed(error)
-            engine.courier.tell_state()
+            courier.delivery.failed(error)
+            courier.tell_state()
             return f"the store does not answer: {error}"
-        engine.courier.delivery.worked()
-        await engine.courier.deliver_all()
+        courier.delivery.worked()
+        await courier.deliver_all()
         return f"connected to {health.endpoint} (version {health.version}); {self.state().outbox} messages undelivered"
 
     async def switch(self, on: bool) -> str:
-        """Stop or resume capturing on this branch; the session file says so at once."""
+        """Stop or resume capturing on this branch; the session file says so at once.
+
+        What is still undelivered is taken out of the outbox; it is captured again when capturing is resumed.
+        """
         if on == (not is_off(self._ctx.branch())):
             return f"capturing is already {'on' if on else 'off'}"
-        self._engine.mirror.capture()
+        self._capture()
         self._ctx.append_custom(OFF, {"on": on})
-        self._engine.courier.tell_state()
+        generation = self._courier.mirror.generation()
+        if generation is not None and not on:
+            self._courier.link.ledger.messages.withdraw(generation.id)
+        self._courier.tell_state()
         if on:
             return "capturing is on again; what was said while it was off stays out of the store"
         return "capturing is off: nothing said from here on reaches the store, and the boundary stays where it is"

@@ -187,3 +187,10 @@ class Engine:
     def _failed(self, verdict: Broken | Refused) -> None:
         archive = f" (archive {verdict.archive})" if isinstance(verdict, Broken) and verdict.archive else ""
         self._ctx.emit(CommitFailed(f"{verdict.reason}{archive}"))
+
+
+async def archive_now(engine: Engine) -> str:
+    """Capture, deliver and commit whatever the pressure; say what was done or why not."""
+    engine.mirror.capture()
+    await engine.courier.deliver_all()
+    return await engine.advance(force=True)

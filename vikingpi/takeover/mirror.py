@@ -33,12 +33,16 @@ from vikingpi.viking.ledger import CommitRow, Generation, NewRow
 
 
 class SessionRef(NamedTuple):
-    """The session being mirrored. `fresh`: this process made the file. `extras` gives what a state keeps for resume."""
+    """The session being mirrored. `fresh`: this process made the file. `extras` gives what a state keeps for resume.
+
+    `suffix` is for a generation of its own, beside those of takeover.
+    """
 
     id: str
     file: str
     fresh: bool
     extras: Callable[[], Json]
+    suffix: str = ""
 
 
 class Mirror:
@@ -63,7 +67,7 @@ class Mirror:
     def generation(self) -> Generation | None:
         """The generation that mirrors this branch, None before its first capture."""
         own, named = f"pi-{self._session.id}", self.view().generation
-        name = named if named.startswith(f"{own}__") else own
+        name = named if named.startswith(f"{own}__") and not self._session.suffix else own + self._session.suffix
         return self._link.ledger.generations.get(self._link.row.id, name)
 
     def stored(self, generation: Generation) -> Stored:

@@ -307,6 +307,10 @@ class Messages:
     def forget(self, generation: int, before_seq: int) -> None:
         self._db.execute("DELETE FROM message WHERE generation = ? AND seq < ?", (generation, before_seq))
 
+    def withdraw(self, generation: int) -> None:
+        """Drop what was never sent, as if it had not been captured."""
+        self._db.execute("DELETE FROM message WHERE generation = ? AND state = 'new'", (generation,))
+
     def _update(self, generation: int, rows: Sequence[Row], change: str, values: tuple[int, ...]) -> None:
         with self._database.transaction() as db:
             db.executemany(
