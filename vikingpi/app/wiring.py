@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -14,6 +15,7 @@ from vikingpi.agent.loop import Agent
 from vikingpi.agent.prompt import find_context_files, system_prompt
 from vikingpi.app.app import App, Parts, TakeoverControl
 from vikingpi.app.context import SessionContext
+from vikingpi.app.leftovers import sweep
 from vikingpi.app.models import ModelChoice, choose_model
 from vikingpi.app.options import RunOptions
 from vikingpi.app.secrets import REDACT_OFF, make_redactor
@@ -154,6 +156,8 @@ class _Builder:
             await self._store.store.close()
             self._store.ledger.database.close()
         await self._seams.transport.close()
+        paths = self._prepared.paths
+        sweep(paths.state / "tmp", paths.locks, time.time())
 
     def _start_notices(self, reason: StartReason, opened: Opened, model: ModelChoice) -> tuple[str, ...]:
         first = self._prepared.notices if reason != "new" else ()

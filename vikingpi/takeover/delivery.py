@@ -19,6 +19,7 @@ from typing import Literal
 
 from vikingpi.decode import Json, as_dict
 from vikingpi.errors import StoreError, StoreRejected, StoreUnreachable
+from vikingpi.private import private_dir
 from vikingpi.takeover.capture import refusal_mark, refused_message
 from vikingpi.viking.base import SessionStore, StoreMessage
 from vikingpi.viking.ledger import Generation, Ledger, Messages, Row, StoreRow
@@ -61,7 +62,7 @@ class Link:
 @contextmanager
 def sole_writer(locks: Path, name: str) -> Generator[bool]:
     """Hold the generation's OS lock for the block; False where another process has it."""
-    locks.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_dir(locks)
     handle = os.open(locks / f"{name}.send.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:

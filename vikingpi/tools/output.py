@@ -7,6 +7,7 @@ import os
 import threading
 from pathlib import Path
 
+from vikingpi.private import private_dir, private_open
 from vikingpi.tools.truncate import MAX_BYTES, MAX_LINES
 
 _TAIL = 4 * MAX_BYTES
@@ -99,8 +100,8 @@ class Output:
     def _open(self) -> None:
         path = self._folder / f"bash-{os.urandom(8).hex()}.log"
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            private_dir(self._folder)
+            self._file = private_open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         except OSError as error:
             self.problem = error.strerror or "not writable"
             return

@@ -13,6 +13,7 @@ from vikingpi.app.demo import DemoError, DemoResult, RequestFigures, play
 from vikingpi.errors import ConfigError, VpiError
 from vikingpi.events import BoundaryAdvanced, Event, MessageEnd, Notice, ToolEnd
 from vikingpi.messages import AssistantMessage
+from vikingpi.private import private_dir
 from vikingpi.safetext import one_line, plain
 
 WIDTH = 100
@@ -59,7 +60,7 @@ def _keep(rest: Sequence[str]) -> Path | None:
 def _prepare(keep: Path) -> None:
     if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
         raise ConfigError(f"{keep} is not an empty folder", hint="name a folder that does not exist yet")
-    keep.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_dir(keep)
 
 
 def _prompt(prompt: str, out: TextIO) -> None:

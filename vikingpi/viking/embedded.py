@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from vikingpi.errors import StoreError, StoreRejected, StoreUnreachable
+from vikingpi.private import private_dir
 
 T = TypeVar("T")
 
@@ -166,7 +167,7 @@ def open_file(path: Path) -> sqlite3.Connection:
 
     Raise StoreRejected when a newer vpi wrote it, sqlite3.Error when SQLite cannot use it.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_dir(path.parent)
     _make_private(path)
     db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
