@@ -27,7 +27,7 @@ def live(runs: Lab, env: dict[str, str]) -> None:
         ("-p", "-c", "codename is ALPHA"),
         ("-p", "-c", "--name", "named", "port is P7071"),
     ):
-        done = runs.run(*words, **env)
+        done = runs.run(*words, env=env)
         assert done.returncode == 0, done.stderr
     terminal = Tty(runs, "-c", env=env)
     try:

@@ -62,12 +62,14 @@ class Lab:
         own = {"HOME": str(self.folder / "home"), "VPI_HOME": str(self.home), "PYTHONPATH": str(PROJECT)}
         return {**kept, **own, "PYTHONWARNINGS": "error", **self.env, **more}
 
-    def run(self, *words: str, stdin: bytes | None = None, **env: str) -> subprocess.CompletedProcess[bytes]:
+    def run(
+        self, *words: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None, **more: str
+    ) -> subprocess.CompletedProcess[bytes]:
         """Run vpi to its end."""
         return subprocess.run(
             [sys.executable, "-B", "-m", "vikingpi", *words],
             cwd=self.work,
-            env=self.environment(env),
+            env=self.environment({**(env or {}), **more}),
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,
