@@ -145,6 +145,103 @@ class SessionStore(Protocol):
     async def close(self) -> None: ...
 
 
+Level = Literal["abstract", "overview", "full"]
+
+# What a session file keeps of memory, as `custom` entries.
+RECALL_ENTRY = "ov-recall"
+PROFILE_ENTRY = "ov-profile"
+
+
+class RecallQuery(NamedTuple):
+    """What a prompt may be reminded of: at most `limit` hits of together `budget` tokens, each with a score of at
+    least `threshold` (0 to 1).
+
+    `marks` and `uris` are what the request holds already. `peer` limits it to one project, "" takes all.
+    """
+
+    text: str
+    budget: int
+    limit: int
+    threshold: float
+    marks: frozenset[str] = frozenset()
+    uris: frozenset[str] = frozenset()
+    peer: str = ""
+
+
+class Hit(NamedTuple):
+    """Something the store found; `category` is "message" for what was said in a session, "resource", or a memory's.
+
+    `text` is the passage, or "" where the store gives only the address. `score` is from 0 to 1, `date` ISO or "".
+    """
+
+    uri: str
+    category: str
+    score: float
+    text: str
+    date: str = ""
+
+
+class Node(NamedTuple):
+    """A file or folder of the store; `abstract` is one line or "", `size` in characters, 0 where unknown."""
+
+    uri: str
+    folder: bool
+    abstract: str = ""
+    size: int = 0
+    changed: str = ""
+
+
+class Written(NamedTuple):
+    """What was stored, where, and what the store said about it."""
+
+    uri: str
+    note: str = ""
+
+
+class MemoryStore(Protocol):
+    """Memories, resources and past sessions, by search and by `viking://` address.
+
+    A bad address raises StoreRejected with status 400, one where nothing is with status 404.
+    """
+
+    async def search_context(self, query: RecallQuery) -> tuple[Hit, ...]:
+        """Find what a prompt should be reminded of, best first; nothing that the request holds already."""
+        ...
+
+    async def find(self, text: str, *, scope: str = "", limit: int = 10, peer: str = "") -> tuple[Hit, ...]:
+        """Search, best first. `scope` is "memories", "resources", "sessions", an address to search below, or ""."""
+        ...
+
+    async def read(self, uri: str, level: Level = "full") -> str:
+        """Read a file; a folder has an abstract and an overview only."""
+        ...
+
+    async def list(self, uri: str) -> tuple[Node, ...]:
+        """Give what is directly in a folder, sorted by address."""
+        ...
+
+    async def stat(self, uri: str) -> Node: ...
+
+    async def write(self, content: str, category: str, *, peer: str = "") -> Written:
+        """Remember a text under a category of `CATEGORIES`. "profile" is one text that grows."""
+        ...
+
+    async def delete(self, uri: str) -> int:
+        """Delete one thing and what is below it, return how many; 403 for a root or a folder of everything."""
+        ...
+
+    async def add_resource(self, place: str, reason: str = "") -> Written:
+        """Take in what an URL (or, where the store runs here, a local path) holds."""
+        ...
+
+    async def profile(self, budget: int, *, peer: str = "") -> str:
+        """Give what is known about the user, at most `budget` tokens, "" for nothing; `peer` as in `RecallQuery`."""
+        ...
+
+
+CATEGORIES = ("profile", "preferences", "entities", "events", "experiences")
+
+
 def archive_name(number: int) -> str:
     """Give the name of an archive, "archive_007"."""
     return f"archive_{number:03d}"

@@ -19,47 +19,12 @@ from typing import TypeVar
 
 from vikingpi.errors import StoreError, StoreRejected, StoreUnreachable
 from vikingpi.private import private_dir
+from vikingpi.viking.embedded_schema import MIGRATIONS
+from vikingpi.viking.sqlite import make_private, migrate, use_wal
 
 T = TypeVar("T")
 
 BUSY_SECONDS = 5.0
-
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        # AUTOINCREMENT: the id of a deleted session is never used again, so that an old task id cannot mean a new one.
-        """
-        CREATE TABLE session (
-            id INTEGER PRIMARY KEY AUTOINCREMENT,
-            name TEXT NOT NULL UNIQUE,
-            created_at TEXT NOT NULL,
-            total INTEGER NOT NULL DEFAULT 0,
-            live INTEGER NOT NULL DEFAULT 0,
-            commits INTEGER NOT NULL DEFAULT 0
-        )
-        """,
-        # archive 0 holds the live messages; marks is a JSON list; body the JSON text of the message.
-        """
-        CREATE TABLE message (
-            session INTEGER NOT NULL REFERENCES session(id) ON DELETE CASCADE,
-            seq INTEGER NOT NULL,
-            archive INTEGER NOT NULL DEFAULT 0,
-            marks TEXT NOT NULL,
-            body TEXT NOT NULL,
-            UNIQUE (session, seq)
-        )
-        """,
-        "CREATE INDEX message_archive ON message(session, archive, seq)",
-        """
-        CREATE TABLE archive (
-            session INTEGER NOT NULL REFERENCES session(id) ON DELETE CASCADE,
-            number INTEGER NOT NULL,
-            created_at TEXT NOT NULL,
-            overview TEXT NOT NULL,
-            PRIMARY KEY (session, number)
-        )
-        """,
-    ),
-)
 
 
 class StoreFile:
@@ -168,62 +133,23 @@ def open_file(path: Path) -> sqlite3.Connection:
     Raise StoreRejected when a newer vpi wrote it, sqlite3.Error when SQLite cannot use it.
     """
     private_dir(path.parent)
-    _make_private(path)
+    make_private(path)
     db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        _use_wal(db)
+        use_wal(db)
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA foreign_keys = ON")
-        _migrate(db, path)
+        if migrate(db, MIGRATIONS) > len(MIGRATIONS):
+            raise StoreRejected(
+                f"the context store {path} was written by a newer vpi",
+                hint="upgrade vpi, or run it with --store off",
+                status=0,
+                code="NEWER_STORE",
+            )
     except BaseException:
         db.close()
         raise
     return db
-
-
-def _make_private(path: Path) -> None:
-    """Create the file 0600 or narrow it. An existing file is not opened here: closing it would drop SQLite's locks."""
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        if path.stat().st_mode & 0o077 and path.is_file():
-            path.chmod(0o600)
-
-
-def _use_wal(db: sqlite3.Connection) -> None:
-    """Switch to WAL. SQLite does not wait for other processes here, however long its busy time-out is."""
-    deadline = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            db.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if _primary(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-
-
-def _migrate(db: sqlite3.Connection, path: Path) -> None:
-    version = _version(db)
-    if version < len(MIGRATIONS):
-        db.execute("BEGIN IMMEDIATE")
-        version = _version(db)  # another process may have been first
-        for number, statements in enumerate(MIGRATIONS[version:], version + 1):
-            for statement in statements:
-                db.execute(statement)
-            db.execute(f"PRAGMA user_version = {number}")
-        db.execute("COMMIT")
-    elif version > len(MIGRATIONS):
-        raise StoreRejected(
-            f"the context store {path} was written by a newer vpi",
-            hint="upgrade vpi, or run it with --store off",
-            status=0,
-            code="NEWER_STORE",
-        )
-
-
-def _version(db: sqlite3.Connection) -> int:
-    return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
 def set_aside(path: Path) -> str:

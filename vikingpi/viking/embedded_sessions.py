@@ -24,6 +24,7 @@ from vikingpi.viking.base import (
     TaskState,
 )
 from vikingpi.viking.embedded import StoreFile
+from vikingpi.viking.embedded_index import Piece, add_message, pieces_of, searchable
 from vikingpi.viking.outgoing import check_batch, dump
 from vikingpi.viking.overview import acceptable, extract
 from vikingpi.viking.uri import check_session_name
@@ -41,6 +42,13 @@ class _Due(NamedTuple):
     last_seq: int
     previous: str
     messages: tuple[StoreMessage, ...]
+
+
+class _NewMessage(NamedTuple):
+    marks: str
+    body: str
+    peer: str
+    pieces: list[Piece]
 
 
 class EmbeddedSessions:
@@ -80,7 +88,7 @@ class EmbeddedSessions:
 
     async def add_messages(self, name: str, messages: Sequence[StoreMessage]) -> None:
         check_batch(messages)
-        rows = [(dump(list(message.marks)), dump(message.to_json())) for message in messages]
+        rows = await asyncio.to_thread(_rows_of, messages)
         if not await self.file.write(partial(_append, name=check_session_name(name), rows=rows)):
             raise StoreRejected(f"session {name} not found", status=404, code="NOT_FOUND")
 
@@ -138,15 +146,25 @@ def _ensure(db: sqlite3.Connection, name: str, created_at: str) -> SessionStatus
     return status
 
 
-def _append(db: sqlite3.Connection, name: str, rows: Sequence[tuple[str, str]]) -> bool:
+def _rows_of(messages: Sequence[StoreMessage]) -> list[_NewMessage]:
+    """Prepare what is to be written, so that other processes do not wait for it."""
+    return [
+        _NewMessage(dump(list(message.marks)), dump(message.to_json()), message.peer_id, pieces_of(searchable(message)))
+        for message in messages
+    ]
+
+
+def _append(db: sqlite3.Connection, name: str, rows: Sequence[_NewMessage]) -> bool:
     found = db.execute("SELECT id, total FROM session WHERE name = ?", (name,)).fetchone()
     if found is None:
         return False
     session, total = found
     db.executemany(
         "INSERT INTO message (session, seq, marks, body) VALUES (?, ?, ?, ?)",
-        [(session, seq, marks, body) for seq, (marks, body) in enumerate(rows, total + 1)],
+        [(session, seq, row.marks, row.body) for seq, row in enumerate(rows, total + 1)],
     )
+    for seq, row in enumerate(rows, total + 1):
+        add_message(db, session, seq, row.peer, row.pieces)
     db.execute("UPDATE session SET total = total + ?1, live = live + ?1 WHERE id = ?2", (len(rows), session))
     return True
 

@@ -21,6 +21,11 @@ def dump(value: object) -> str:
     return _SURROGATE.sub("\ufffd", json.dumps(value, ensure_ascii=False))
 
 
+def whole(text: str) -> str:
+    """Replace what cannot be encoded and NUL, at which SQLite's text functions end."""
+    return _SURROGATE.sub("\ufffd", text).replace("\0", "\ufffd")
+
+
 def check_batch(messages: Sequence[StoreMessage]) -> None:
     """Raise StoreRejected for more than 100 messages or a part with a field of the wrong type."""
     if len(messages) > MAX_BATCH:

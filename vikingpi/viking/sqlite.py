@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 BUSY_SECONDS = 10.0
+
+# A statement, or a function that brings old rows into new tables.
+Step = str | Callable[[sqlite3.Connection], None]
 
 
 def make_private(path: Path) -> None:
@@ -33,7 +36,7 @@ def use_wal(db: sqlite3.Connection) -> None:
             time.sleep(0.01)
 
 
-def migrate(db: sqlite3.Connection, migrations: Sequence[Sequence[str]]) -> int:
+def migrate(db: sqlite3.Connection, migrations: Sequence[Sequence[Step]]) -> int:
     """Apply what is missing, counted by `PRAGMA user_version`, in one transaction; return the version found.
 
     A version above the known ones is left alone: the caller refuses it.
@@ -44,9 +47,12 @@ def migrate(db: sqlite3.Connection, migrations: Sequence[Sequence[str]]) -> int:
         try:
             # Another process may have been first.
             found = version(db)
-            for number, statements in enumerate(migrations[found:], found + 1):
-                for statement in statements:
-                    db.execute(statement)
+            for number, steps in enumerate(migrations[found:], found + 1):
+                for step in steps:
+                    if isinstance(step, str):
+                        db.execute(step)
+                    else:
+                        step(db)
                 db.execute(f"PRAGMA user_version = {number}")
         except BaseException:
             db.execute("ROLLBACK")

@@ -1,0 +1,351 @@
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from store_kit import ScriptedTransport, assistant, call, user
+
+from vikingpi.errors import NotConnected, StoreRejected, StoreUnreachable
+from vikingpi.net import Reply
+from vikingpi.viking.base import RecallQuery
+from vikingpi.viking.embedded import open_file
+from vikingpi.viking.embedded_memory import EmbeddedMemory
+from vikingpi.viking.embedded_schema import MIGRATIONS
+from vikingpi.viking.embedded_sessions import EmbeddedSessions
+from vikingpi.viking.sqlite import Step
+
+
+def clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Bench:
+    """Both sides of one store."""
+
+    def __init__(self, path: Path, transport: ScriptedTransport) -> None:
+        self.sessions = EmbeddedSessions(path, clock)
+        self.memory = EmbeddedMemory(self.sessions.file, clock, transport)
+
+    async def recall(self, text: str, **fields: Any) -> list[str]:
+        query = RecallQuery(text, 2000, 10, 0.35)._replace(**fields)
+        return [hit.text for hit in await self.memory.search_context(query)]
+
+    async def texts(self, text: str, scope: str = "", peer: str = "") -> list[str]:
+        return [hit.text for hit in await self.memory.find(text, scope=scope, peer=peer)]
+
+
+def play(path: Path, scene: Callable[[Bench], Coroutine[Any, Any, None]], *answers: Reply | Exception) -> None:
+    async def act() -> None:
+        bench = Bench(path, ScriptedTransport(answers))
+        try:
+            await scene(bench)
+        finally:
+            await bench.sessions.close()
+
+    asyncio.run(act())
+
+
+def test_messages_are_found_before_and_after_they_are_archived(tmp_path: Path) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.sessions.ensure_session("s")
+        await bench.sessions.add_messages("s", [user("The codename is ORCHID-7731.", "e1"), assistant("noted", "e2")])
+        assert await bench.texts("orchid 7731") == ["user: The codename is ORCHID-7731."]
+        await bench.sessions.commit("s", 0)
+        assert await bench.texts("orchid 7731") == ["user: The codename is ORCHID-7731."]
+        hit = (await bench.memory.find("orchid"))[0]
+        assert hit.uri == "viking://user/default/sessions/s/messages/1"
+        assert await bench.memory.read(hit.uri) == "user: The codename is ORCHID-7731."
+
+    play(tmp_path / "store.db", scene)
+
+
+def test_an_archive_is_read_at_three_levels(tmp_path: Path) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.sessions.ensure_session("s")
+        run = call("bash", {"command": "cat port"}, "8443")
+        await bench.sessions.add_messages("s", [user("Which port?", "e1"), assistant("I look", "e2", run)])
+        await bench.sessions.commit("s", 0)
+        uri = "viking://~/sessions/s/history/archive_001"
+        assert [node.uri for node in await bench.memory.list("viking://~/sessions/s/history")] == [
+            "viking://user/default/sessions/s/history/archive_001"
+        ]
+        full = await bench.memory.read(uri, "full")
+        assert full == 'user: Which port?\n\nassistant: I look\n[bash {"command": "cat port"}]\n8443'
+        assert "## Session Title" in await bench.memory.read(uri, "overview")
+        assert "\n" not in await bench.memory.read(uri, "abstract")
+
+    play(tmp_path / "store.db", scene)
+
+
+def test_recall_leaves_out_messages_that_the_request_shows(tmp_path: Path) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.sessions.ensure_session("s")
+        await bench.sessions.add_messages("s", [user("The gateway port is 8443 on staging.", "e1")])
+        assert await bench.recall("gateway port?") == ["user: The gateway port is 8443 on staging."]
+        assert await bench.recall("gateway port?", marks=frozenset({"e1"})) == []
+
+    play(tmp_path / "store.db", scene)
+
+
+def test_recall_brings_no_echo_and_no_small_talk(tmp_path: Path) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.sessions.ensure_session("s")
+        said = ["hello", "hello there, good morning to everybody", "What is the gateway port?"]
+        await bench.sessions.add_messages("s", [user(text, f"e{n}") for n, text in enumerate(said)])
+        assert await bench.recall("hello") == []
+        assert await bench.recall("What is the gateway port?") == []
+        assert await bench.texts("gateway port") == ["user: What is the gateway port?"]
+
+    play(tmp_path / "store.db", scene)
+
+
+def test_recall_respects_threshold_limit_and_budget(tmp_path: Path) -> None:
+    async def scene(bench: Bench) -> None:
+        for number in range(8):
+            await bench.memory.write(f"gateway number {number} is in rack {number}{'x' * 300}", "entities")
+        assert len(await bench.recall("gateway rack")) == 8
+        assert len(await bench.recall("gateway rack", limit=3)) == 3
+        assert len(await bench.recall("gateway rack", budget=250)) == 2
+        assert await bench.recall("gateway unheard words that nobody stored", threshold=0.6) == []
+
+    play(tmp_path / "store.db", scene)
+
+
+def test_the_newest_of_equally_good_answers_comes_first(tmp_path: Path) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.sessions.ensure_session("s")
+        said = ["The gateway port is 8443.", "Now the gateway port is 9090."]
+        await bench.sessions.add_messages("s", [user(text, f"e{n}") for n, text in enumerate(said)])
+        assert (await bench.recall("gateway port"))[0] == "user: Now the gateway port is 9090."
+
+    play(tmp_path / "store.db", scene)
+
+
+def test_a_peer_sees_only_its_own(tmp_path: Path) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.sessions.ensure_session("s")
+        mine = user("The gateway port here is 8443.", "e1")._replace(peer_id="-work-mine")
+        other = user("The gateway port there is 9090.", "e2")._replace(peer_id="-work-other")
+        await bench.sessions.add_messages("s", [mine, other])
+        await bench.memory.write("gateway port 7070 is a preference", "preferences", peer="-work-other")
+        assert len(await bench.recall("gateway port")) == 3
+        assert await bench.recall("gateway port", peer="-work-mine") == ["user: The gateway port here is 8443."]
+        assert await bench.recall("gateway port", peer="-work-new") == []
+        assert "7070" not in await bench.memory.profile(1000, peer="-work-mine")
+        assert "7070" in await bench.memory.profile(1000)
+
+    play(tmp_path / "store.db", scene)
+
+
+def test_what_memory_tools_brought_up_is_not_found_again(tmp_path: Path) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.sessions.ensure_session("s")
+        brought = call("viking_search", {"query": "gateway"}, "The gateway port is 8443.")
+        await bench.sessions.add_messages("s", [assistant("I looked it up", "e1", brought)])
+        assert await bench.texts("gateway port 8443") == []
+
+    play(tmp_path / "store.db", scene)
+
+
+def test_scopes_narrow_a_search(tmp_path: Path) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.sessions.ensure_session("s")
+        await bench.sessions.ensure_session("t")
+        await bench.sessions.add_messages("s", [user("gateway in session s", "e1")])
+        await bench.sessions.add_messages("t", [user("gateway in session t", "e2")])
+        await bench.memory.write("gateway in memory", "entities")
+        (tmp_path / "note.md").write_text("gateway in a resource")
+        await bench.memory.add_resource(str(tmp_path / "note.md"))
+        assert len(await bench.texts("gateway")) == 4
+        assert await bench.texts("gateway", "memories") == ["gateway in memory"]
+        assert await bench.texts("gateway", "resources") == ["gateway in a resource"]
+        assert len(await bench.texts("gateway", "sessions")) == 2
+        assert await bench.texts("gateway", "viking://~/sessions/t") == ["user: gateway in session t"]
+        assert await bench.texts("gateway", "viking://~/memories/entities") == ["gateway in memory"]
+        assert len(await bench.texts("gateway", "viking://~")) == 3
+
+    play(tmp_path / "store.db", scene)
+
+
+def test_a_deleted_session_leaves_nothing_to_find(tmp_path: Path) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.sessions.ensure_session("s")
+        await bench.sessions.add_messages("s", [user("gateway 8443", "e1"), user("gateway 9090", "e2")])
+        await bench.sessions.commit("s", 1)
+        assert await bench.memory.delete("viking://~/sessions/s") == 2
+        assert await bench.texts("gateway") == []
+        assert await bench.sessions.session_status("s") is None
+
+    play(tmp_path / "store.db", scene)
+
+
+def test_a_folder_is_taken_in_file_by_file(tmp_path: Path) -> None:
+    source = tmp_path / "docs"
+    (source / "api").mkdir(parents=True)
+    (source / ".git").mkdir()
+    (source / "index.md").write_text("# Start\n\nThe gateway is explained here.")
+    (source / "api" / "ports.md").write_text("The gateway port is 8443.")
+    (source / "logo.png").write_bytes(b"\x89PNG\0\0")
+    (source / ".git" / "config").write_text("gateway secret")
+
+    async def scene(bench: Bench) -> None:
+        written = await bench.memory.add_resource(str(source), "to read up")
+        assert written.uri == "viking://resources/docs"
+        assert "2 files" in written.note
+        assert "left out 1" in written.note
+        assert await bench.memory.read("viking://resources/docs/api/ports.md") == "The gateway port is 8443."
+        assert await bench.memory.read("viking://resources/docs/index.md", "abstract") == "Start"
+        (source / "api" / "ports.md").write_text("The gateway port is 9090.")
+        await bench.memory.add_resource(str(source))
+        assert await bench.texts("gateway port") == ["The gateway port is 9090.", *(await bench.texts("explained"))]
+        assert await bench.memory.delete("viking://resources/docs") == 2
+        assert await bench.texts("gateway") == []
+
+    play(tmp_path / "store.db", scene)
+
+
+def page(body: str, kind: str = "text/html; charset=utf-8") -> Reply:
+    return Reply(200, {"content-type": kind}, body.encode())
+
+
+def test_a_web_page_is_stored_as_readable_text(tmp_path: Path) -> None:
+    async def scene(bench: Bench) -> None:
+        written = await bench.memory.add_resource("https://example.org/docs/ports?lang=en")
+        assert written.uri == "viking://resources/example.org/docs/ports/lang-en"
+        text = await bench.memory.read(written.uri)
+        assert (
+            text == "# Ports & more\n\n## Gateway\n\nIt listens on 8443.\n\n- fast\n- small\n\n```\nif x:\n    y()\n```"
+        )
+
+    html = (
+        "<html><head><title>Ports &amp; more</title><script>evil()</script></head><body><nav>menu</nav>"
+        "<h2>Gateway</h2><p>It   listens\non 8443.</p><ul><li>fast</li><li>small</li></ul><pre>if x:\n    y()</pre></body></html>"
+    )
+    moved = Reply(302, {"location": "/elsewhere"}, b"")
+    play(tmp_path / "store.db", scene, moved, page(html))
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (Reply(404, {}, b"no"), StoreRejected),
+        (Reply(200, {"content-type": "image/png"}, b"\x89PNG"), StoreRejected),
+        (Reply(200, {"content-type": "text/html"}, b"<script>x</script>"), StoreRejected),
+        (Reply(302, {"location": "file:///etc/passwd"}, b""), StoreRejected),
+        (NotConnected("no route"), StoreUnreachable),
+    ],
+)
+def test_a_page_that_cannot_be_had_stores_nothing(tmp_path: Path, answer: Reply | Exception, error: Any) -> None:
+    async def scene(bench: Bench) -> None:
+        with pytest.raises(error):
+            await bench.memory.add_resource("https://example.org/x")
+        assert await bench.memory.list("viking://resources") == ()
+
+    play(tmp_path / "store.db", scene, answer)
+
+
+def test_a_long_profile_keeps_its_ends_within_the_budget(tmp_path: Path) -> None:
+    async def scene(bench: Bench) -> None:
+        for number in range(30):
+            await bench.memory.write(f"Fact {number}: {'worth many words ' * 20}", "profile")
+        block = await bench.memory.profile(500)
+        assert "Fact 0:" in block
+        assert block.endswith("worth many words")
+        assert "Fact 15:" not in block
+        assert len(block) <= 2000
+
+    play(tmp_path / "store.db", scene)
+
+
+def test_a_store_from_before_the_index_is_searchable(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    first: tuple[Step, ...] = MIGRATIONS[0]
+    db = sqlite3.connect(path)
+    for step in first:
+        assert isinstance(step, str)
+        db.execute(step)
+    db.execute("INSERT INTO session (name, created_at, total, live) VALUES ('old', 'then', 1, 1)")
+    body = '{"role": "user", "parts": [{"type": "text", "text": "the old codename is MARLIN"}], "peer_id": "p"}'
+    db.execute("INSERT INTO message (session, seq, marks, body) VALUES (1, 1, '[]', ?)", (body,))
+    db.execute("PRAGMA user_version = 1")
+    db.commit()
+    db.close()
+
+    async def scene(bench: Bench) -> None:
+        assert await bench.texts("marlin") == ["user: the old codename is MARLIN"]
+        assert await bench.texts("marlin", peer="p") == ["user: the old codename is MARLIN"]
+
+    play(path, scene)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=st.lists(st.text(min_size=1, max_size=300), min_size=1, max_size=4), query=st.text(max_size=80))
+def test_any_text_is_stored_searched_read_and_deleted(tmp_path: Path, texts: list[str], query: str) -> None:
+    path = tmp_path / "fuzz.db"
+
+    async def scene(bench: Bench) -> None:
+        await bench.sessions.ensure_session("s")
+        await bench.sessions.add_messages("s", [user(text, f"e{n}") for n, text in enumerate(texts)])
+        await bench.memory.find(query)
+        await bench.recall(query)
+        for number, text in enumerate(texts, 1):
+            assert await bench.memory.read(f"viking://~/sessions/s/messages/{number}") == f"user: {text}"
+        await bench.memory.delete("viking://~/sessions/s")
+        assert not any([await bench.texts(text) for text in texts])
+
+    play(path, scene)
+    db = open_file(path)
+    db.execute("INSERT INTO words (words) VALUES ('integrity-check')")
+    assert db.execute("SELECT count(*) FROM passage").fetchone() == (0,)
+    db.close()
+
+
+WRITER = """
+import asyncio, sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[3])
+from store_kit import user
+from vikingpi.viking.embedded_sessions import EmbeddedSessions
+
+async def main():
+    who = sys.argv[2]
+    store = EmbeddedSessions(Path(sys.argv[1]), lambda: time.time_ns() // 1_000_000)
+    await store.ensure_session("shared")
+    for number in range(250):
+        await store.add_messages("shared", [user(f"note w{who}n{number}x of writer {who}", f"{who}-{number}")])
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+def test_a_thousand_writes_of_four_processes_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    here = str(Path(__file__).parent)
+    running = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(who), here], stderr=subprocess.PIPE)
+        for who in range(4)
+    ]
+    for process in running:
+        _, complaint = process.communicate(timeout=100)
+        assert (process.returncode, complaint) == (0, b"")
+
+    async def scene(bench: Bench) -> None:
+        status = await bench.sessions.session_status("shared")
+        assert status is not None
+        assert status.total_messages == 1000
+        marks = await bench.sessions.marks("shared", 0)
+        assert marks == {f"{who}-{number}" for who in range(4) for number in range(250)}
+        for who in range(4):
+            assert (await bench.texts(f"w{who}n249x"))[0] == f"user: note w{who}n249x of writer {who}"
+
+    play(path, scene)

@@ -1,0 +1,210 @@
+"""The embedded store as a tree of `viking://` addresses.
+
+viking://user/default/memories/profile.md                       memories
+viking://user/default/memories/<category>/<name>.md
+viking://user/default/sessions/<session>/history/archive_001    archives, `full` is their messages
+viking://user/default/sessions/<session>/messages/<number>      single messages
+viking://resources/...                                          resources
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from vikingpi.decode import as_dict
+from vikingpi.errors import StoreRejected
+from vikingpi.viking.base import Level, Node, StoreMessage, archive_name, archive_number
+from vikingpi.viking.embedded_index import rendered
+from vikingpi.viking.facts import one_line
+from vikingpi.viking.uri import check_uri
+
+HOME = "viking://user/default"
+MEMORIES = f"{HOME}/memories"
+SESSIONS = f"{HOME}/sessions"
+RESOURCES = "viking://resources"
+MOST_NODES = 1000
+
+_FIXED = {
+    "viking://": ("viking://resources", "viking://user"),
+    "viking://user": (HOME,),
+    HOME: (MEMORIES, SESSIONS),
+    MEMORIES: (),
+    SESSIONS: (),
+    RESOURCES: (),
+}
+_ABSTRACT = 160
+_OVERVIEW = 2000
+
+
+class SessionPlace(NamedTuple):
+    """An address inside of a session: its history, an archive, its messages or one of them."""
+
+    name: str
+    kind: str = ""
+    number: int = 0
+
+
+def canonical(uri: str) -> str:
+    """Check an address and write the user's own space out in full."""
+    text = check_uri(uri)
+    if text == "viking://~" or text.startswith("viking://~/"):
+        return HOME + text.removeprefix("viking://~")
+    return text
+
+
+def session_uri(name: str) -> str:
+    return f"{SESSIONS}/{name}"
+
+
+def message_uri(name: str, seq: int) -> str:
+    return f"{SESSIONS}/{name}/messages/{seq}"
+
+
+def session_place(uri: str) -> SessionPlace | None:
+    """Read an address below the sessions, None for any other."""
+    if not uri.startswith(f"{SESSIONS}/"):
+        return None
+    name, *rest = uri.removeprefix(f"{SESSIONS}/").split("/")
+    match rest:
+        case []:
+            return SessionPlace(name)
+        case ["history" | "messages" as kind]:
+            return SessionPlace(name, kind)
+        case ["history", archive] if archive_number(archive):
+            return SessionPlace(name, "history", archive_number(archive))
+        case ["messages", number] if number.isdecimal() and int(number):
+            return SessionPlace(name, "messages", int(number))
+        case _:
+            raise missing(uri)
+
+
+def missing(uri: str) -> StoreRejected:
+    return StoreRejected(f"nothing is stored at {uri[:200]}", status=404, code="NOT_FOUND")
+
+
+def read(db: sqlite3.Connection, uri: str, level: Level) -> str:
+    """Read what stands at a canonical address."""
+    place = session_place(uri)
+    if place is not None and place.number:
+        return _session_text(db, uri, place, level)
+    row = db.execute("SELECT body FROM item WHERE uri = ?", (uri,)).fetchone()
+    if row is not None:
+        return row[0] if level == "full" else abstract(row[0]) if level == "abstract" else overview(row[0])
+    nodes = children(db, uri)
+    if level == "full":
+        raise StoreRejected(
+            f"{uri} is a folder", hint="read its overview, or list it", status=400, code="INVALID_ARGUMENT"
+        )
+    if level == "abstract":
+        return f"{len(nodes)} entries"
+    return (
+        "\n".join(f"- {node.uri}{'/' if node.folder else ''} {node.abstract}".rstrip() for node in nodes) or "(empty)"
+    )
+
+
+def stat(db: sqlite3.Connection, uri: str) -> Node:
+    """Describe what stands at a canonical address."""
+    place = session_place(uri)
+    if place is not None and place.number:
+        text = _session_text(db, uri, place, "full")
+        return Node(uri, place.kind == "history", abstract(text), len(text))
+    row = db.execute("SELECT body, updated_at FROM item WHERE uri = ?", (uri,)).fetchone()
+    if row is not None:
+        return Node(uri, False, abstract(row[0]), len(row[0]), row[1])
+    return Node(uri, True, f"{len(children(db, uri))} entries")
+
+
+def children(db: sqlite3.Connection, uri: str) -> tuple[Node, ...]:
+    """List a folder, at most `MOST_NODES` entries; 404 where there is none, 400 for a file."""
+    if uri == SESSIONS:
+        return tuple(_sessions(db))
+    if (place := session_place(uri)) is not None:
+        return tuple(_inside(db, uri, place))
+    fixed = _FIXED.get(uri)
+    found = {child: Node(child, True) for child in fixed or ()}
+    low, high = f"{uri.rstrip('/')}/", f"{uri.rstrip('/')}0"
+    rows: list[tuple[str, str, str]] = []
+    if uri not in ("viking://", "viking://user", HOME):
+        query = "SELECT uri, body, updated_at FROM item WHERE uri >= ? AND uri < ? ORDER BY uri"
+        rows = db.execute(query, (low, high)).fetchall()
+    for full, body, changed in rows:
+        child, folder, _ = full[len(low) :].partition("/")
+        node = Node(low + child, True) if folder else Node(full, False, abstract(body), len(body), changed)
+        found.setdefault(node.uri, node)
+    if not found and fixed is None:
+        if db.execute("SELECT 1 FROM item WHERE uri = ?", (uri,)).fetchone():
+            raise StoreRejected(f"{uri} is a file", hint="read it", status=400, code="INVALID_ARGUMENT")
+        raise missing(uri)
+    return tuple(found.values())[:MOST_NODES]
+
+
+def abstract(text: str) -> str:
+    """Give the first line that says something."""
+    first = next((line for line in text.splitlines() if line.strip(" #-*=`")), "")
+    return one_line(first.lstrip("# "), _ABSTRACT)
+
+
+def overview(text: str) -> str:
+    """Give the beginning of a text and the headings of the rest."""
+    if len(text) <= _OVERVIEW:
+        return text
+    head = text[: _OVERVIEW * 3 // 5]
+    headings = [line.strip() for line in text[len(head) :].splitlines() if line.startswith("#")]
+    listed = one_line("; ".join(headings), _OVERVIEW * 2 // 5)
+    return f"{head.rstrip()}\n...\n" + (f"Further headings: {listed}\n" if listed else "") + f"({len(text)} characters)"
+
+
+def _sessions(db: sqlite3.Connection) -> Iterator[Node]:
+    rows = db.execute("SELECT name, created_at, total, commits FROM session ORDER BY name LIMIT ?", (MOST_NODES,))
+    for name, created, total, commits in rows:
+        yield Node(session_uri(name), True, f"{total} messages, {commits} archives", 0, created)
+
+
+def _inside(db: sqlite3.Connection, uri: str, place: SessionPlace) -> Iterator[Node]:
+    found = db.execute("SELECT id FROM session WHERE name = ?", (place.name,)).fetchone()
+    if found is None:
+        raise missing(uri)
+    base = session_uri(place.name)
+    if place.number:
+        raise StoreRejected(f"{uri} holds no further entries", hint="read it", status=400, code="INVALID_ARGUMENT")
+    if not place.kind:
+        yield Node(f"{base}/history", True)
+        yield Node(f"{base}/messages", True)
+    elif place.kind == "history":
+        query = "SELECT number, created_at, length(overview) FROM archive WHERE session = ? ORDER BY number LIMIT ?"
+        for number, created, size in db.execute(query, (found[0], MOST_NODES)):
+            yield Node(f"{base}/history/{archive_name(number)}", True, "", size, created)
+    else:
+        query = "SELECT seq, body FROM message WHERE session = ? ORDER BY seq DESC LIMIT ?"
+        for seq, body in reversed(db.execute(query, (found[0], MOST_NODES)).fetchall()):
+            message = _message(body)
+            text = rendered(message)
+            yield Node(message_uri(place.name, seq), False, abstract(text), len(text), message.created_at)
+
+
+def _session_text(db: sqlite3.Connection, uri: str, place: SessionPlace, level: Level) -> str:
+    found = db.execute("SELECT id FROM session WHERE name = ?", (place.name,)).fetchone()
+    if found is None:
+        raise missing(uri)
+    if place.kind == "messages":
+        query = "SELECT body FROM message WHERE session = ? AND seq = ?"
+        row = db.execute(query, (found[0], place.number)).fetchone()
+        if row is None:
+            raise missing(uri)
+        text = rendered(_message(row[0]))
+        return text if level == "full" else abstract(text) if level == "abstract" else overview(text)
+    query = "SELECT overview FROM archive WHERE session = ? AND number = ?"
+    row = db.execute(query, (found[0], place.number)).fetchone()
+    if row is None:
+        raise missing(uri)
+    if level != "full":
+        return row[0] if level == "overview" else abstract(row[0].removeprefix("# Working Memory").lstrip())
+    query = "SELECT body FROM message WHERE session = ? AND archive = ? ORDER BY seq"
+    return "\n\n".join(rendered(_message(body)) for (body,) in db.execute(query, (found[0], place.number)))
+
+
+def _message(body: str) -> StoreMessage:
+    return StoreMessage.from_json(as_dict(json.loads(body)))

@@ -1,0 +1,296 @@
+"""Memories, resources and past sessions in the embedded store, by search and by address."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from vikingpi.decode import as_dict
+from vikingpi.errors import StoreRejected
+from vikingpi.net import Transport
+from vikingpi.tokens import cut, estimate
+from vikingpi.viking import embedded_browse as browse
+from vikingpi.viking import embedded_index as index
+from vikingpi.viking.base import CATEGORIES, Hit, Level, Node, RecallQuery, StoreMessage, Written
+from vikingpi.viking.embedded import StoreFile
+from vikingpi.viking.gather import Document, Gathered, gather_page, gather_path, slug
+from vikingpi.viking.outgoing import whole
+from vikingpi.viking.uri import check_deletable
+
+PROFILE = f"{browse.MEMORIES}/profile.md"
+
+_KINDS = {"memories": "memory", "resources": "resource", "sessions": "message"}
+_HIT_OVERHEAD = 25
+
+
+class EmbeddedMemory:
+    """The MemoryStore over the file of the embedded store. Closing the file is its owner's business."""
+
+    def __init__(self, file: StoreFile, clock: Callable[[], int], transport: Transport) -> None:
+        self._file = file
+        self._clock = clock
+        self._transport = transport
+
+    async def search_context(self, query: RecallQuery) -> tuple[Hit, ...]:
+        found = await self._file.read(partial(_search, text=query.text, where=index.Where(peer=query.peer)))
+        kept: list[Hit] = []
+        used = 0
+        for one in found:
+            cost = estimate(one.hit.text) + _HIT_OVERHEAD
+            if len(kept) == query.limit or one.passage.score < query.threshold:
+                break
+            if not _reminds(one, query) or used + cost > query.budget:
+                continue
+            used += cost
+            kept.append(one.hit)
+        return tuple(kept)
+
+    async def find(self, text: str, *, scope: str = "", limit: int = 10, peer: str = "") -> tuple[Hit, ...]:
+        found = await self._file.read(partial(_scoped_search, text=text, scope=scope, peer=peer))
+        return tuple(one.hit for one in found[: max(1, limit)])
+
+    async def read(self, uri: str, level: Level = "full") -> str:
+        return await self._file.read(partial(browse.read, uri=browse.canonical(uri), level=level))
+
+    async def list(self, uri: str) -> tuple[Node, ...]:
+        return await self._file.read(partial(browse.children, uri=browse.canonical(uri)))
+
+    async def stat(self, uri: str) -> Node:
+        return await self._file.read(partial(browse.stat, uri=browse.canonical(uri)))
+
+    async def write(self, content: str, category: str, *, peer: str = "") -> Written:
+        text = whole(content).strip()
+        if not text or category not in CATEGORIES:
+            raise StoreRejected(
+                "there is nothing to remember" if not text else f"there is no category {category[:60]!r}",
+                hint=f"categories are {', '.join(CATEGORIES)}",
+                status=400,
+                code="INVALID_ARGUMENT",
+            )
+        stamp = _iso(self._clock())
+        if category == "profile":
+            known = await self._file.write(partial(_extend_profile, text=text, stamp=stamp))
+            return Written(PROFILE, "known already" if known else "added to the profile")
+        name = f"{slug(' '.join(text.split()[:6]))[:48]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.md"
+        item = _Item(f"{browse.MEMORIES}/{category}/{name}", "memory", category, peer, text)
+        known = await self._put([item], stamp)
+        return Written(item.uri, "known already" if known else "stored")
+
+    async def delete(self, uri: str) -> int:
+        target = check_deletable(browse.canonical(uri))
+        count = await self._file.write(partial(_delete, uri=target))
+        if not count:
+            raise browse.missing(target)
+        return count
+
+    async def add_resource(self, place: str, reason: str = "") -> Written:
+        gathered = await self._gather(place.strip())
+        items = [
+            _Item(f"{browse.RESOURCES}/{one.name}", "resource", "resource", "", whole(one.text), place, whole(reason))
+            for one in gathered.documents
+        ]
+        await self._put(items, _iso(self._clock()))
+        top = items[0].uri if len(items) == 1 else f"{browse.RESOURCES}/{_top(gathered.documents)}"
+        return Written(top, gathered.note)
+
+    async def profile(self, budget: int, *, peer: str = "") -> str:
+        return await self._file.read(partial(_profile, budget=budget, peer=peer))
+
+    async def _gather(self, place: str) -> Gathered:
+        if "://" in place:
+            return await gather_page(self._transport, place)
+        return await asyncio.to_thread(gather_path, Path(place))
+
+    async def _put(self, items: Sequence[_Item], stamp: str) -> int:
+        """Store items in place of those at the same addresses; return how many were there as they are."""
+        ready = await asyncio.to_thread(lambda: [(item, index.pieces_of(item.body)) for item in items])
+        return await self._file.write(lambda db: sum(_put(db, item, pieces, stamp) for item, pieces in ready))
+
+
+class _Item(NamedTuple):
+    uri: str
+    kind: str
+    category: str
+    peer: str
+    body: str
+    source: str = ""
+    reason: str = ""
+
+
+class _Match(NamedTuple):
+    """A hit with the passage it comes from and, for a message, its marks."""
+
+    hit: Hit
+    passage: index.Found
+    marks: frozenset[str]
+
+
+def _reminds(one: _Match, query: RecallQuery) -> bool:
+    """Whether a hit tells a prompt something that its request does not hold."""
+    if one.hit.uri in query.uris or one.marks & query.marks:
+        return False
+    # What was once said in passing has to speak of more than one word of the prompt.
+    enough = 1 if one.passage.item else 2
+    return one.passage.matched >= enough and one.passage.fresh >= 1
+
+
+def _search(db: sqlite3.Connection, text: str, where: index.Where) -> list[_Match]:
+    found: list[_Match] = []
+    seen: set[str] = set()
+    for passage in index.search(db, text, where):
+        folded = " ".join(passage.text.split()).casefold()
+        if passage.score <= 0 or not folded or folded in seen:
+            continue
+        match = _match(db, passage)
+        if match.hit.uri not in seen:
+            seen |= {folded, match.hit.uri}
+            found.append(match)
+    return found
+
+
+def _scoped_search(db: sqlite3.Connection, text: str, scope: str, peer: str) -> list[_Match]:
+    if not scope or scope in _KINDS:
+        kinds = frozenset({_KINDS[scope]} if scope else ())
+        return _search(db, text, index.Where(kinds, peer=peer))
+    uri = browse.canonical(scope)
+    if uri in ("viking://", "viking://user", browse.HOME):
+        kinds = frozenset({"memory", "message"} if uri != "viking://" else ())
+        return _search(db, text, index.Where(kinds, peer=peer))
+    if uri == browse.SESSIONS:
+        return _search(db, text, index.Where(frozenset({"message"}), peer=peer))
+    place = browse.session_place(uri)
+    if place is None:
+        return _search(db, text, index.Where(under=uri, peer=peer))
+    row = db.execute("SELECT id FROM session WHERE name = ?", (place.name,)).fetchone()
+    if row is None:
+        raise browse.missing(uri)
+    return _search(db, text, index.Where(session=row[0], peer=peer))
+
+
+def _match(db: sqlite3.Connection, passage: index.Found) -> _Match:
+    score = round(passage.score, 3)
+    if passage.item:
+        query = "SELECT uri, category, updated_at FROM item WHERE id = ?"
+        uri, category, changed = db.execute(query, (passage.item,)).fetchone()
+        return _Match(Hit(uri, category, score, passage.text, changed), passage, frozenset())
+    row = db.execute(
+        "SELECT s.name, m.body FROM message AS m JOIN session AS s ON s.id = m.session"
+        " WHERE m.session = ? AND m.seq = ?",
+        (passage.session, passage.seq),
+    ).fetchone()
+    message = StoreMessage.from_json(as_dict(json.loads(row[1])))
+    text = f"{message.role}: {passage.text}"
+    hit = Hit(browse.message_uri(row[0], passage.seq), "message", score, text, message.created_at)
+    return _Match(hit, passage, frozenset(message.marks))
+
+
+def _put(db: sqlite3.Connection, item: _Item, pieces: Sequence[index.Piece], stamp: str) -> bool:
+    """Store one item; True when it is there as it is already."""
+    old = db.execute("SELECT id, body FROM item WHERE uri = ?", (item.uri,)).fetchone()
+    if old is not None and old[1] == item.body:
+        db.execute("UPDATE item SET updated_at = ?, reason = ? WHERE id = ?", (stamp, item.reason, old[0]))
+        return True
+    if old is not None:
+        _drop_item(db, old[0], old[1])
+    values = (item.uri, item.kind, item.category, index.peer_id(db, item.peer), item.body, item.source, item.reason)
+    made = db.execute(
+        "INSERT INTO item (uri, kind, category, peer, body, source, reason, created_at, updated_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*values, stamp, stamp),
+    )
+    assert made.lastrowid is not None
+    index.add_item(db, made.lastrowid, item.peer, pieces)
+    return False
+
+
+def _drop_item(db: sqlite3.Connection, item: int, body: str) -> None:
+    rows = db.execute("SELECT id, start, stop FROM passage WHERE item = ?", (item,)).fetchall()
+    index.remove(db, [(passage, body[start:stop]) for passage, start, stop in rows])
+    db.execute("DELETE FROM item WHERE id = ?", (item,))
+
+
+def _extend_profile(db: sqlite3.Connection, text: str, stamp: str) -> bool:
+    row = db.execute("SELECT body FROM item WHERE uri = ?", (PROFILE,)).fetchone()
+    known = row[0] if row else ""
+    if text in known:
+        return True
+    body = f"{known}\n{text}".strip()
+    return _put(db, _Item(PROFILE, "memory", "profile", "", body), index.pieces_of(body), stamp)
+
+
+def _delete(db: sqlite3.Connection, uri: str) -> int:
+    place = browse.session_place(uri)
+    if place is not None:
+        return _delete_session(db, uri, place)
+    query = "SELECT id, body FROM item WHERE uri = ? OR (uri >= ? AND uri < ?)"
+    rows = db.execute(query, (uri, f"{uri}/", f"{uri}0")).fetchall()
+    for item, body in rows:
+        _drop_item(db, item, body)
+    return len(rows)
+
+
+def _delete_session(db: sqlite3.Connection, uri: str, place: browse.SessionPlace) -> int:
+    if place.kind:
+        raise StoreRejected(
+            f"{uri} is a part of a session", hint="delete the whole session", status=403, code="PERMISSION_DENIED"
+        )
+    row = db.execute("SELECT id FROM session WHERE name = ?", (place.name,)).fetchone()
+    if row is None:
+        return 0
+    passages = db.execute("SELECT id, seq, start, stop FROM passage WHERE session = ? ORDER BY seq", row).fetchall()
+    texts = {
+        seq: index.searchable(StoreMessage.from_json(as_dict(json.loads(body))))
+        for seq, body in db.execute("SELECT seq, body FROM message WHERE session = ?", row)
+    }
+    index.remove(db, [(passage, texts[seq][start:stop]) for passage, seq, start, stop in passages])
+    db.execute("DELETE FROM session WHERE id = ?", row)
+    return max(1, len(texts))
+
+
+def _profile(db: sqlite3.Connection, budget: int, peer: str) -> str:
+    """Half of the budget for the profile, the rest for preferences, in full, and the names of entities."""
+    parts: list[str] = []
+    row = db.execute("SELECT body FROM item WHERE uri = ?", (PROFILE,)).fetchone()
+    if row:
+        parts.append(f"## Profile\n{_elided(row[0], budget // 2)}")
+    room = budget - sum(map(estimate, parts))
+    for title, category in (("Preferences", "preferences"), ("Entities", "entities")):
+        lines: list[str] = []
+        room -= estimate(f"\n\n## {title}")
+        query = (
+            "SELECT i.body FROM item AS i JOIN peer AS p ON p.id = i.peer WHERE i.kind = 'memory' AND i.category = ?1"
+            " AND (?2 = '' OR p.name = ?2) ORDER BY i.updated_at DESC, i.id DESC"
+        )
+        for (body,) in db.execute(query, (category, peer)):
+            line = f"- {' '.join(body.split()) if category == 'preferences' else browse.abstract(body)}"
+            if estimate(line) + 1 > room:
+                break
+            room -= estimate(line) + 1
+            lines.append(line)
+        if lines:
+            parts.append(f"## {title}\n" + "\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _elided(text: str, budget: int) -> str:
+    """Cut out the middle of a text that is over its budget."""
+    if estimate(text) <= budget:
+        return text
+    head = cut(text, budget * 2 // 3)
+    tail = cut(text[::-1], budget - budget * 2 // 3 - 4)[::-1]
+    return f"{head.rstrip()}\n...\n{tail.lstrip()}"
+
+
+def _top(documents: Sequence[Document]) -> str:
+    return documents[0].name.partition("/")[0]
+
+
+def _iso(ms: int) -> str:
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(ms // 1000))}.{ms % 1000:03d}Z"
