@@ -16,6 +16,9 @@ from vikingpi.net import HttpTransport
 from vikingpi.viking.base import Hit, MemoryStore, RecallQuery
 from vikingpi.viking.embedded import StoreFile
 from vikingpi.viking.embedded_memory import EmbeddedMemory
+from vikingpi.viking.http import HttpApi
+from vikingpi.viking.http_memory import HttpMemory
+from vikingpi.viking.remembered import Remembered
 
 LIVE_URL = os.environ.get("VPI_TEST_OPENVIKING_URL", "")
 Opener = Callable[[Path], AbstractAsyncContextManager[MemoryStore]]
@@ -32,7 +35,18 @@ async def embedded(folder: Path) -> AsyncGenerator[MemoryStore]:
         await transport.close()
 
 
-LIVE: list[Any] = []
+@asynccontextmanager
+async def openviking(folder: Path) -> AsyncGenerator[MemoryStore]:
+    transport = HttpTransport()
+    key = os.environ.get("VPI_TEST_OPENVIKING_API_KEY", "")
+    remembered = Remembered(folder / "routes.json", lambda: time.time_ns() // 1_000_000)
+    try:
+        yield HttpMemory(HttpApi(transport, LIVE_URL, api_key=key), remembered)
+    finally:
+        await transport.close()
+
+
+LIVE = [pytest.param(openviking, id="openviking", marks=pytest.mark.live)] if LIVE_URL else []
 
 
 class Bench:

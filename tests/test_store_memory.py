@@ -228,7 +228,8 @@ def test_a_web_page_is_stored_as_readable_text(tmp_path: Path) -> None:
 
     html = (
         "<html><head><title>Ports &amp; more</title><script>evil()</script></head><body><nav>menu</nav>"
-        "<h2>Gateway</h2><p>It   listens\non 8443.</p><ul><li>fast</li><li>small</li></ul><pre>if x:\n    y()</pre></body></html>"
+        "<h2>Gateway</h2><p>It   listens\non 8443.</p><ul><li>fast</li><li>small</li></ul>"
+        "<pre>if x:\n    y()</pre></body></html>"
     )
     moved = Reply(302, {"location": "/elsewhere"}, b"")
     play(tmp_path / "store.db", scene, moved, page(html))

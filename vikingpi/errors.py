@@ -17,6 +17,7 @@ VpiError                     has `hint`: what the reader can do
 |  `- BadResponse
 `- StoreError                takeover and memory: the agent works on without the store
    |- StoreUnreachable
+   |  `- RouteMissing        an old server has no such route, or another program answers
    `- StoreRejected
 """
 
@@ -135,6 +136,10 @@ class StoreUnreachable(StoreError):
         self.may_have_stored = may_have_stored
         self.retry_after = retry_after
         self.refused = refused
+
+
+class RouteMissing(StoreUnreachable):
+    """The server has no such route: it is too old, or no OpenViking server."""
 
 
 class StoreRejected(StoreError):

@@ -18,7 +18,7 @@ from vikingpi.decode import as_dict
 from vikingpi.errors import StoreRejected
 from vikingpi.viking.base import Level, Node, StoreMessage, archive_name, archive_number
 from vikingpi.viking.embedded_index import rendered
-from vikingpi.viking.facts import one_line
+from vikingpi.viking.levels import abstract, overview
 from vikingpi.viking.uri import check_uri
 
 HOME = "viking://user/default"
@@ -35,8 +35,6 @@ _FIXED = {
     SESSIONS: (),
     RESOURCES: (),
 }
-_ABSTRACT = 160
-_OVERVIEW = 2000
 
 
 class SessionPlace(NamedTuple):
@@ -139,22 +137,6 @@ def children(db: sqlite3.Connection, uri: str) -> tuple[Node, ...]:
             raise StoreRejected(f"{uri} is a file", hint="read it", status=400, code="INVALID_ARGUMENT")
         raise missing(uri)
     return tuple(found.values())[:MOST_NODES]
-
-
-def abstract(text: str) -> str:
-    """Give the first line that says something."""
-    first = next((line for line in text.splitlines() if line.strip(" #-*=`")), "")
-    return one_line(first.lstrip("# "), _ABSTRACT)
-
-
-def overview(text: str) -> str:
-    """Give the beginning of a text and the headings of the rest."""
-    if len(text) <= _OVERVIEW:
-        return text
-    head = text[: _OVERVIEW * 3 // 5]
-    headings = [line.strip() for line in text[len(head) :].splitlines() if line.startswith("#")]
-    listed = one_line("; ".join(headings), _OVERVIEW * 2 // 5)
-    return f"{head.rstrip()}\n...\n" + (f"Further headings: {listed}\n" if listed else "") + f"({len(text)} characters)"
 
 
 def _sessions(db: sqlite3.Connection) -> Iterator[Node]:

@@ -15,13 +15,15 @@ from typing import NamedTuple
 from vikingpi.decode import as_dict
 from vikingpi.errors import StoreRejected
 from vikingpi.net import Transport
-from vikingpi.tokens import cut, estimate
+from vikingpi.tokens import estimate
 from vikingpi.viking import embedded_browse as browse
 from vikingpi.viking import embedded_index as index
 from vikingpi.viking.base import CATEGORIES, Hit, Level, Node, RecallQuery, StoreMessage, Written
 from vikingpi.viking.embedded import StoreFile
 from vikingpi.viking.gather import Document, Gathered, gather_page, gather_path, slug
+from vikingpi.viking.levels import abstract
 from vikingpi.viking.outgoing import whole
+from vikingpi.viking.profile_text import elided, section
 from vikingpi.viking.uri import check_deletable
 
 PROFILE = f"{browse.MEMORIES}/profile.md"
@@ -256,36 +258,18 @@ def _delete_session(db: sqlite3.Connection, uri: str, place: browse.SessionPlace
 
 def _profile(db: sqlite3.Connection, budget: int, peer: str) -> str:
     """Half of the budget for the profile, the rest for preferences, in full, and the names of entities."""
-    parts: list[str] = []
     row = db.execute("SELECT body FROM item WHERE uri = ?", (PROFILE,)).fetchone()
-    if row:
-        parts.append(f"## Profile\n{_elided(row[0], budget // 2)}")
-    room = budget - sum(map(estimate, parts))
+    parts = [f"## Profile\n{elided(row[0], budget // 2)}"] if row else []
+    query = (
+        "SELECT i.body FROM item AS i JOIN peer AS p ON p.id = i.peer WHERE i.kind = 'memory' AND i.category = ?1"
+        " AND (?2 = '' OR p.name = ?2) ORDER BY i.updated_at DESC, i.id DESC"
+    )
     for title, category in (("Preferences", "preferences"), ("Entities", "entities")):
-        lines: list[str] = []
-        room -= estimate(f"\n\n## {title}")
-        query = (
-            "SELECT i.body FROM item AS i JOIN peer AS p ON p.id = i.peer WHERE i.kind = 'memory' AND i.category = ?1"
-            " AND (?2 = '' OR p.name = ?2) ORDER BY i.updated_at DESC, i.id DESC"
-        )
-        for (body,) in db.execute(query, (category, peer)):
-            line = f"- {' '.join(body.split()) if category == 'preferences' else browse.abstract(body)}"
-            if estimate(line) + 1 > room:
-                break
-            room -= estimate(line) + 1
-            lines.append(line)
-        if lines:
-            parts.append(f"## {title}\n" + "\n".join(lines))
+        bodies = [body for (body,) in db.execute(query, (category, peer))]
+        lines = (" ".join(body.split()) if category == "preferences" else abstract(body) for body in bodies)
+        made = section(title, lines, budget - sum(map(estimate, parts)) - len(parts))
+        parts += [made] if made else []
     return "\n\n".join(parts)
-
-
-def _elided(text: str, budget: int) -> str:
-    """Cut out the middle of a text that is over its budget."""
-    if estimate(text) <= budget:
-        return text
-    head = cut(text, budget * 2 // 3)
-    tail = cut(text[::-1], budget - budget * 2 // 3 - 4)[::-1]
-    return f"{head.rstrip()}\n...\n{tail.lstrip()}"
 
 
 def _top(documents: Sequence[Document]) -> str:

@@ -25,6 +25,7 @@ from vikingpi.errors import (
     ConfigError,
     NetError,
     NotConnected,
+    RouteMissing,
     StoreError,
     StoreRejected,
     StoreUnreachable,
@@ -68,6 +69,7 @@ class HttpApi:
         api_key: str = "",
         account: str = "",
         user: str = "",
+        peer: str = "",
         version: str = "0.1.0",
         log: Callable[[Json], None] | None = None,
         clock: Callable[[], float] = time.time,
@@ -87,6 +89,7 @@ class HttpApi:
             "authorization": f"Bearer {self._key}" if self._key else "",
             "x-openviking-account": self.account,
             "x-openviking-user": self.user,
+            "x-openviking-actor-peer": _header("peer", peer),
         }
         self._headers = {name: value for name, value in headers.items() if value}
 
@@ -170,9 +173,8 @@ class HttpApi:
             return StoreUnreachable(text, may_have_stored=False, retry_after=wait)
         if status >= 400:
             if _is_foreign(status, answer, fault):
-                return StoreUnreachable(
-                    f"{said}, not as an OpenViking server does", hint=_FOREIGN, may_have_stored=False
-                )
+                kind = StoreUnreachable if status == 400 else RouteMissing
+                return kind(f"{said}, not as an OpenViking server does", hint=_FOREIGN, may_have_stored=False)
             return StoreRejected(text, hint=_hint(status), status=status, code=fault.code)
         if status >= 300:
             target = _USERINFO.sub("//", reply.headers.get("location", "").partition("?")[0])
