@@ -230,3 +230,16 @@ def test_compaction_by_the_store_replaces_the_boundary(tmp_path: Path) -> None:
         assert "7071" in vpi.shown() and "ALPHA" in vpi.shown()
 
     asyncio.run(run())
+
+
+def test_a_target_that_ends_with_an_empty_answer_is_archived_like_any_other(tmp_path: Path) -> None:
+    async def run() -> None:
+        vpi = process(tmp_path, SimStore(SimServer()))
+        vpi.user("the codename is ALPHA " + "filler " * 40)
+        vpi.answer("")
+        await vpi.end_turn()
+        await vpi.say("the port is 7071")
+        assert await vpi.work() == "the first 1 user turns are now an overview"
+        assert not [event for event in vpi.events if isinstance(event, CommitFailed)]
+
+    asyncio.run(run())

@@ -17,7 +17,7 @@ from vikingpi.agent.hooks import (
     TurnEnd,
 )
 from vikingpi.config.model import Takeover
-from vikingpi.errors import StoreError, VpiError
+from vikingpi.errors import StoreError, StoreUnreachable, VpiError
 from vikingpi.events import BoundaryReset, Notice
 from vikingpi.messages import Message, UserMessage
 from vikingpi.takeover.boundary import project
@@ -114,24 +114,14 @@ class TakeoverHooks(AgentHooks):
     async def _final_pass(self) -> None:
         """What a one-shot run waits for after its answer was printed."""
         polls = self._settings.wait == "overview"
-        engine = self._engine
-        if engine.courier.delivery.connected is None:
-            limit = UNANSWERED_WAIT
-            first = asyncio.ensure_future(engine.courier.deliver_all())
-            done, _ = await asyncio.wait((first,), timeout=limit)
-            if not done:
-                first.cancel()
-                await asyncio.wait((first,), timeout=1.0)
-                return
-        limit = COMMIT_WAIT
+        engine, delivery = self._engine, self._engine.courier.delivery
+        if not delivery.connected and not await _within(engine, UNANSWERED_WAIT, engine.courier.deliver_all()):
+            return
+        limit = COMMIT_WAIT if delivery.connected else UNANSWERED_WAIT
         if polls:
             limit += self._settings.overview_poll_ms * self._settings.overview_poll_max / 1000
-        try:
-            async with asyncio.timeout(limit):
-                await engine.courier.deliver_all()
-                await engine.advance(poll=polls, poll_open=polls)
-        except TimeoutError:
-            engine.link.log({"event": "final_pass", "timeout": limit})
+        if await _within(engine, limit, engine.courier.deliver_all()):
+            await _within(engine, limit, engine.advance(poll=polls, poll_open=polls))
 
     async def _confirm_first(self, ctx: HookContext) -> None:
         """A one-shot run that finds an open commit looks at it before its first request."""
@@ -143,11 +133,7 @@ class TakeoverHooks(AgentHooks):
         if polls:
             ctx.emit(Notice("waiting for the overview of the last commit"))
         limit = max(UNANSWERED_WAIT, self._settings.overview_poll_ms * self._settings.overview_poll_max / 1000)
-        try:
-            async with asyncio.timeout(limit if polls else UNANSWERED_WAIT):
-                await engine.advance(poll_open=polls)
-        except TimeoutError:
-            engine.link.log({"event": "confirm_first", "timeout": limit})
+        await _within(engine, limit if polls else UNANSWERED_WAIT, engine.advance(poll_open=polls))
 
     async def _background(self) -> None:
         """Run a pass whenever something was captured, and now and then while something is left to do."""
@@ -169,3 +155,18 @@ class TakeoverHooks(AgentHooks):
     def _unfinished(self) -> bool:
         state = self._engine.courier.state()
         return bool(state.outbox or state.open_commit)
+
+
+async def _within(engine: Engine, limit: float, work: Coroutine[Any, Any, object]) -> bool:
+    """Do the work for at most `limit` seconds; a store that does not answer by then is left alone for a while."""
+    try:
+        async with asyncio.timeout(limit):
+            await work
+    except TimeoutError:
+        engine.link.log({"event": "gave_up_waiting", "seconds": limit})
+        if not engine.courier.delivery.connected:
+            text = f"no answer within {limit:g} s"
+            engine.courier.delivery.failed(StoreUnreachable(text, may_have_stored=True))
+            engine.courier.tell_state()
+        return False
+    return True
