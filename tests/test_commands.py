@@ -60,7 +60,7 @@ def test_compact_hands_on_its_instructions_and_the_refusal() -> None:
 
 def test_new_and_compact_wait_for_nobody() -> None:
     async def play(fake: FakeApp, text: str) -> AsyncIterator[Event]:
-        await fake.stop.wait()
+        await fake.aborted.wait()
         for event in ():
             yield event
 

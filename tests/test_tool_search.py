@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from tool_kit import context_in, run, text_of
 
-from vikingpi.errors import ToolError
+from vikingpi.app.options import RunOptions
+from vikingpi.app.wiring import chosen_tools
+from vikingpi.errors import ConfigError, ToolError
 from vikingpi.tools.base import Tool, ToolContext, ToolOutcome
 from vikingpi.tools.builtin import search_tools
 from vikingpi.tools.find import FindTool
@@ -47,6 +49,13 @@ def tree(folder: Path, **files: str) -> Path:
 
 def test_they_are_offered_apart_from_the_others() -> None:
     assert [tool.spec.name for tool in search_tools()] == ["grep", "find", "ls"]
+
+
+def test_they_are_chosen_by_name() -> None:
+    chosen = chosen_tools(RunOptions(tools="grep, read,ls"))
+    assert [tool.spec.name for tool in chosen] == ["read", "grep", "ls"]
+    with pytest.raises(ConfigError, match="no tool is called sed"):
+        chosen_tools(RunOptions(tools="read,sed"))
 
 
 def test_ls_sorts_without_case_and_marks_folders(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ async def words(app: FakeApp, count: int) -> AsyncIterator[Event]:
         said += piece
         yield MessageUpdate("text_delta", 0, piece)
         await asyncio.sleep(0.01)
-        if app.stop.is_set():
+        if app.aborted.is_set():
             yield MessageEnd(text_answer(said, "aborted"))
             return
     yield MessageUpdate("text_end", 0)
@@ -79,7 +79,7 @@ async def tool(app: FakeApp) -> AsyncIterator[Event]:
         yield ToolUpdate(call, output)
         await asyncio.sleep(0.02)
     if app.figures.cwd.endswith("wait"):
-        await app.stop.wait()
+        await app.aborted.wait()
     for event in tool_events(call, output)[1:]:
         yield event
     for event in text_events(text_answer("tool done"), ["tool ", "done"]):
@@ -95,7 +95,7 @@ async def respond(app: FakeApp, text: str) -> AsyncIterator[Event]:
         async for event in tool(app):
             yield event
     elif word == "HANG":
-        await app.stop.wait()
+        await app.aborted.wait()
         yield MessageEnd(text_answer("", "aborted"))
     elif word == "FAIL":
         app.parts.agent.last_error = AuthFailed("401", hint="check the key \x1b[2Jof lab")
@@ -119,7 +119,7 @@ async def play(app: FakeApp, text: str) -> AsyncIterator[Event]:
             last = event.message if isinstance(event, MessageEnd) else last
         yield TurnEnd(text_answer(""), ())
         heard: UserMessage | None = None
-        if not app.stop.is_set():
+        if not app.aborted.is_set():
             heard = inbox.take_steering(lambda message: message) or inbox.take_follow_up(lambda message: message)
         if heard is None:
             return

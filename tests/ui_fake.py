@@ -146,7 +146,8 @@ class FakeApp:
         self.compacted: list[str] = []
         self.refusal: str | None = None
         self.sessions = 1
-        self.stop = asyncio.Event()
+        self.stopped = False
+        self.aborted = asyncio.Event()
         self._play = play
         self._listeners: list[Callable[[Event], None]] = []
         self._busy = asyncio.Lock()
@@ -167,7 +168,7 @@ class FakeApp:
 
     async def submit(self, text: str, images: Sequence[ImagePart] = ()) -> AssistantMessage | None:
         async with self._busy:
-            self.stop.clear()
+            self.aborted.clear()
             self.submitted.append(text)
             self.images.append(tuple(images))
             self.emit(AgentStart())
@@ -179,11 +180,14 @@ class FakeApp:
                     if isinstance(event.message, AssistantMessage):
                         last = event.message
             self.emit(AgentEnd(tuple(messages)))
-            self.emit(AgentSettled(self.stop.is_set()))
+            self.emit(AgentSettled(self.aborted.is_set()))
             return last
 
     def abort(self) -> None:
-        self.stop.set()
+        self.aborted.set()
+
+    def stop(self) -> None:
+        self.stopped = True
 
     async def new_session(self) -> None:
         self.sessions += 1

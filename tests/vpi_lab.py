@@ -78,6 +78,22 @@ class Lab:
             umask=self.umask,
         )
 
+    def start(self, *words: str, **env: str) -> subprocess.Popen[bytes]:
+        """Start vpi without waiting for it; whoever starts it waits for its end."""
+        return subprocess.Popen(
+            [sys.executable, "-B", "-m", "vikingpi", *words],
+            cwd=self.work,
+            env=self.environment(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def entries(self) -> list[dict[str, Any]]:
+        """The entries of the newest session file."""
+        newest = max((self.home / "sessions").rglob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns)
+        return [json.loads(line) for line in newest.read_text().splitlines()][1:]
+
     def kept(self) -> dict[str, bytes]:
         """Every file of vpi's but the session files, the command output they name and the user's own settings."""
         own = {"config.json", "models.json", "auth.json"}

@@ -85,6 +85,13 @@ class HookFailed(NamedTuple):
     error: str
 
 
+class LimitReached(NamedTuple):
+    """An unattended run ends here because a limit of it is used up; `text` says which and how far."""
+
+    limit: Literal["turns", "tokens", "cost", "time"]
+    text: str
+
+
 class MessageEnd(NamedTuple):
     """The message as it was stored."""
 
@@ -101,7 +108,7 @@ class MessageUpdate(NamedTuple):
     """One piece of the assistant message that is being received; `text` is the piece, `index` its block."""
 
     kind: DeltaKind
-    index: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride] - nobody searches an event as a tuple
     text: str = ""
     call: ToolCall | None = None
     usage: Usage | None = None
@@ -187,6 +194,7 @@ Event = (
     | CompactionEnd
     | CompactionStart
     | HookFailed
+    | LimitReached
     | MessageEnd
     | MessageStart
     | MessageUpdate

@@ -118,7 +118,7 @@ class Run:
 
     async def _tidy(self, answer: AssistantMessage) -> bool:
         """Compact after the last turn, so that the next prompt need not wait; return whether a message came in."""
-        if answer.stop_reason in ("error", "aborted"):
+        if self.stopped or answer.stop_reason in ("error", "aborted"):
             return False
         await self._thinker.make_room(self.deps, self.append)
         if self.stopped or not self._inbox:

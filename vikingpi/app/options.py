@@ -28,6 +28,9 @@ class RunOptions(NamedTuple):
     continue_session: Annotated[bool, Flag("Go on with this folder's newest session.", "--continue", "-c")] = False
     fork: Annotated[str, Flag("Begin with a copy of another session.", "--fork", metavar="SESSION")] = ""
     list_models: Annotated[bool, Flag("List the models that can be used.", "--list-models")] = False
+    max_cost: Annotated[float | None, Flag("Stop a run that has cost so many US dollars.", "--max-cost")] = None
+    max_tokens: Annotated[int | None, Flag("Stop a run that has used so many tokens.", "--max-tokens")] = None
+    max_turns: Annotated[int | None, Flag("Stop a run after so many answers of the model.", "--max-turns")] = None
     mode: Annotated[Mode, Flag("Print the answer, or every event as JSON Lines.", "--mode")] = "text"
     model: Annotated[str, Flag("Model: provider/id, part of an id, id:thinking.", "--model")] = ""
     name: Annotated[str, Flag("Name of the session.", "--name", "-n")] = ""
@@ -42,6 +45,7 @@ class RunOptions(NamedTuple):
     store: Annotated[Store | None, Flag("Where long-term context is kept.", "--store")] = None
     system_prompt: Annotated[str, Flag("Text or file in place of the system prompt.", "--system-prompt")] = ""
     thinking: Annotated[Level | None, Flag("Thinking level of the model.", "--thinking")] = None
+    time_limit: Annotated[str, Flag("Stop a run after a time: 90, 15m, 1h30m.", "--time-limit", metavar="TIME")] = ""
     tools: Annotated[str, Flag("Tools for the model, separated by commas.", "--tools", "-t", metavar="NAMES")] = ""
     trust: Annotated[Switch, Flag("Trust this folder's .vpi settings for this run.", "--trust/--no-trust")] = None
     version: Annotated[bool, Flag("Print the version and exit.", "--version", "-v")] = False

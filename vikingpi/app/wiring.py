@@ -38,7 +38,7 @@ from vikingpi.session.file import SessionLog
 from vikingpi.session.tree import model_of, name_of, thinking_of, totals_of
 from vikingpi.takeover.mirror import SessionRef
 from vikingpi.tools.base import Tool, ToolContext
-from vikingpi.tools.builtin import builtin_tools
+from vikingpi.tools.builtin import builtin_tools, search_tools
 
 Mode = Literal["repl", "print"]
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
@@ -217,10 +217,10 @@ def chosen_tools(options: RunOptions) -> tuple[Tool, ...]:
     """Give the tools of a run; ConfigError for a name that no tool has."""
     if options.no_tools:
         return ()
-    tools = builtin_tools()
     if not options.tools:
-        return tools
+        return builtin_tools()
     names = [name.strip() for name in options.tools.split(",") if name.strip()]
+    tools = (*builtin_tools(), *search_tools())
     known = {tool.spec.name: tool for tool in tools}
     unknown = [name for name in names if name not in known]
     if unknown:

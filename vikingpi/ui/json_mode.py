@@ -1,7 +1,7 @@
 """`--mode json`: the session header, then one JSON object per event and line, with pi's names and shapes.
 
-The events that pi does not have are `boundary_advanced`, `boundary_reset`, `commit_failed`, `hook_failed` and
-`store_state`. Notices are no events: they go to stderr.
+The events that pi does not have are `boundary_advanced`, `boundary_reset`, `commit_failed`, `hook_failed`,
+`limit_reached` and `store_state`. Notices are no events: they go to stderr.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from vikingpi import events
+from vikingpi.app.limits import EXIT_CODE, Limiter, Limits
 from vikingpi.commands.host import Host, OpenSession
 from vikingpi.decode import Json, as_dict
 from vikingpi.errors import VpiError
@@ -21,7 +22,7 @@ from vikingpi.session.entries import message_to_json, usage_to_json
 from vikingpi.session.ids import iso_time
 from vikingpi.session.reader import VERSION
 from vikingpi.ui.lines import Line, failure_of
-from vikingpi.ui.plain import Prompt, Reporter, Start, hint_of, run_prompts, write
+from vikingpi.ui.plain import NO_LIMITS, Prompt, Reporter, Start, hint_of, run_prompts, write
 
 _WRITTEN_AT_THE_END = ("responseId", "rawStopReason", "durationMs", "thinkingLevel")
 
@@ -140,6 +141,8 @@ def _run(event: events.Event) -> Json | None:
             return {"type": "compaction_start", "reason": reason}
         case events.CompactionEnd():
             return _compaction_end(event)
+        case events.LimitReached(limit, text):
+            return {"type": "limit_reached", "limit": limit, "reason": text}
         case _:
             return None
 
@@ -251,8 +254,16 @@ class _Stream:
             self._app.abort()
 
 
-async def run_json(app: Host, prompts: Sequence[Prompt], out: TextIO, err: TextIO, start: Start | None = None) -> int:
+async def run_json(
+    app: Host,
+    prompts: Sequence[Prompt],
+    out: TextIO,
+    err: TextIO,
+    start: Start | None = None,
+    limits: Limits = NO_LIMITS,
+) -> int:
     """Answer the prompts with events on `out` and return the exit code; `start` opens the session."""
+    limiter = Limiter(app, limits)
     report = Reporter(err)
     stream = _Stream(app, out, report)
     app.subscribe(stream.event)
@@ -262,10 +273,14 @@ async def run_json(app: Host, prompts: Sequence[Prompt], out: TextIO, err: TextI
     for notice in app.parts.notices:
         report.line(Line(notice))
     try:
-        answer = await run_prompts(app, prompts)
+        with limiter.watching():
+            answer = await run_prompts(app, prompts, limiter)
     except VpiError as error:
         report.line(Line(str(error), "error", error.hint))
         return 1
+    if limiter.reached is not None:
+        report.event(limiter.reached)
+        return EXIT_CODE
     failure = failure_of(answer, hint_of(app))
     if failure is not None and not stream.gone:
         report.line(failure)

@@ -7,12 +7,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TextIO
 
 from vikingpi import safetext
+from vikingpi.app.limits import EXIT_CODE, Limiter, Limits
 from vikingpi.commands.host import Host
 from vikingpi.errors import VpiError
 from vikingpi.events import Event
 from vikingpi.messages import AssistantMessage, ImagePart, TextPart
 from vikingpi.ui.lines import Line, failure_of, line_of, written
 
+NO_LIMITS = Limits()
 Prompt = tuple[str, tuple[ImagePart, ...]]
 Start = Callable[[], Awaitable[None]]
 
@@ -70,10 +72,12 @@ def write_answer(answer: AssistantMessage, out: TextIO) -> None:
             return
 
 
-async def run_prompts(app: Host, prompts: Sequence[Prompt]) -> AssistantMessage | None:
-    """Submit the prompts in order, up to the first that fails, and return the last answer."""
+async def run_prompts(app: Host, prompts: Sequence[Prompt], limiter: Limiter) -> AssistantMessage | None:
+    """Submit the prompts in order, up to the first that fails or a limit, and return the last answer."""
     answer = None
     for text, images in prompts:
+        if limiter.exhausted():
+            break
         answer = await app.submit(text, images)
         if answer is None or answer.stop_reason in ("error", "aborted"):
             break
@@ -86,8 +90,16 @@ def hint_of(app: Host) -> str:
     return failure.hint if failure is not None else ""
 
 
-async def run_print(app: Host, prompts: Sequence[Prompt], out: TextIO, err: TextIO, start: Start | None = None) -> int:
+async def run_print(
+    app: Host,
+    prompts: Sequence[Prompt],
+    out: TextIO,
+    err: TextIO,
+    start: Start | None = None,
+    limits: Limits = NO_LIMITS,
+) -> int:
     """Answer the prompts and return the exit code; `start` opens the session, with its events reported."""
+    limiter = Limiter(app, limits)
     report = Reporter(err)
     app.subscribe(report.event)
     if start is not None:
@@ -95,10 +107,15 @@ async def run_print(app: Host, prompts: Sequence[Prompt], out: TextIO, err: Text
     for notice in app.parts.notices:
         report.line(Line(notice))
     try:
-        answer = await run_prompts(app, prompts)
+        with limiter.watching():
+            answer = await run_prompts(app, prompts, limiter)
     except VpiError as error:
         report.line(Line(str(error), "error", error.hint))
         return 1
+    if limiter.reached is not None:
+        if limiter.last_text is not None:
+            write_answer(limiter.last_text, out)
+        return EXIT_CODE
     failure = failure_of(answer, hint_of(app))
     if answer is not None:
         write_answer(answer, out)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from vikingpi.agent.attach import attach_files
 from vikingpi.app.app import App
+from vikingpi.app.limits import limits_of
 from vikingpi.app.listing import models_text
 from vikingpi.app.options import RunOptions
 from vikingpi.app.standard_input import Piped, read_piped
@@ -31,7 +32,10 @@ def run_options(options: RunOptions) -> int:
     if options.list_models:
         write(sys.stdout, models_text(prepared.catalog))
         return 0
+    limits = limits_of(options)
     interactive = not options.print_answer and options.mode == "text" and _is_terminal(sys.stdin, sys.stdout)
+    if interactive and any(limits):
+        raise ConfigError("a limit is for runs without a chat", hint="add -p or --mode json")
     if interactive:
         prompts = _prompts(options, Piped(""), cwd)
         return asyncio.run(_run(prepared, "repl", prompts))
@@ -85,7 +89,7 @@ async def _interface(app: App, prepared: Prepared, mode: Mode, prompts: Sequence
 
         return await run_repl(app, prompts, prepared.paths.history)
     show = run_json if prepared.options.mode == "json" else run_print
-    return await show(app, prompts, sys.stdout, sys.stderr, app.start)
+    return await show(app, prompts, sys.stdout, sys.stderr, app.start, limits_of(prepared.options))
 
 
 def _prompts(options: RunOptions, piped: Piped, cwd: Path) -> list[Prompt]:
