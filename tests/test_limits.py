@@ -55,7 +55,7 @@ def test_a_run_ends_at_its_limit_with_what_there_is(limits: Limits, reason: str)
         "step 2\n",
         f"error: {reason}\nhint: what is there is kept: `vpi -c` goes on from it\n",
     )
-    assert app.stopped
+    assert app.parts.agent.stopped
 
 
 def test_a_run_that_ends_by_itself_at_its_limit_is_whole() -> None:
@@ -73,7 +73,7 @@ def test_failed_attempts_are_no_turns() -> None:
     failed = text_answer("", "error", "boom")
     app = FakeApp(replay([TurnEnd(failed, ()), *turns(CHEAP)]))
     assert run(app, Limits(turns=2), "go") == (0, "step 1\n", "")
-    assert not app.stopped
+    assert not app.parts.agent.stopped
 
 
 def test_time_runs_out_in_the_middle_of_an_answer() -> None:

@@ -110,6 +110,10 @@ class FakeAgent:
     def __init__(self) -> None:
         self.inbox = Inbox()
         self.last_error: VpiError | None = None
+        self.stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
 
     def steer(self, text: str, images: Sequence[ImagePart] = ()) -> None:
         self.inbox.steer(UserMessage((TextPart(text), *images), 0))
@@ -146,7 +150,6 @@ class FakeApp:
         self.compacted: list[str] = []
         self.refusal: str | None = None
         self.sessions = 1
-        self.stopped = False
         self.aborted = asyncio.Event()
         self._play = play
         self._listeners: list[Callable[[Event], None]] = []
@@ -185,9 +188,6 @@ class FakeApp:
 
     def abort(self) -> None:
         self.aborted.set()
-
-    def stop(self) -> None:
-        self.stopped = True
 
     async def new_session(self) -> None:
         self.sessions += 1

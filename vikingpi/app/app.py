@@ -114,10 +114,6 @@ class App:
         """End what runs; submit() returns soon after."""
         self.parts.agent.abort()
 
-    def stop(self) -> None:
-        """Let the turn that runs end and make no further request for its prompt."""
-        self.parts.agent.stop()
-
     @property
     def running(self) -> bool:
         return self._busy.locked()

@@ -95,7 +95,7 @@ class Limiter:
             case TurnEnd(answer, results):
                 self._turns += answer.stop_reason not in ("error", "aborted")
                 if results and self.exhausted():
-                    self._app.stop()
+                    self._app.parts.agent.stop()
             case _:
                 pass
 
