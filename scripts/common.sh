@@ -34,5 +34,5 @@ make_ready() {
   local python
   is_ready "$1" && return 0
   python=$(find_python) || return 1
-  "$python" -I "$project/scripts/environment.py" "$project" "$venv" "$1"
+  "$python" -I "$project/scripts/environment.py" "$project" "$venv" "$1" "$python"
 }

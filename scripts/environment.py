@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Make the project's virtual environment: python environment.py PROJECT VENV run|dev
+"""Make the project's virtual environment: python environment.py PROJECT VENV run|dev PYTHON
 
-The project is installed in place, so that changed code needs no new installation. A stamp in the environment
-holds what it was made for (the folder, pyproject.toml and the package's version file); it is written last, so
-that whatever was interrupted is done again. Several processes may call this at once: one works, the rest wait.
-Reads no environment variable of its own; pip's are honoured. Exits with 1 and a hint when something is missing.
+PYTHON is what the environment is made with. The project is installed in place, so that changed code needs no new
+installation. A stamp in the environment holds what it was made for (the folder, pyproject.toml and the package's
+version file); it is written last, so that whatever was interrupted is done again. Several processes may call this at
+once: one works, the rest wait. Reads no environment variable of its own; pip's are honoured. Exits with 1 and a hint
+when something is missing.
 """
 
 from __future__ import annotations
@@ -80,16 +81,16 @@ def clear(venv: Path) -> None:
     shutil.rmtree(venv)
 
 
-def create(venv: Path) -> None:
+def create(venv: Path, python: str) -> None:
     """Make an empty environment with pip in it."""
     venv.mkdir(parents=True, exist_ok=True)
     (venv / MAKING).touch()
-    done = subprocess.run([sys.executable, "-I", "-m", "venv", venv], capture_output=True, text=True, check=False)
+    done = subprocess.run([python, "-I", "-m", "venv", venv], capture_output=True, text=True, check=False)
     if done.returncode or not works(venv):
         sys.stderr.write(done.stdout + done.stderr)
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
         raise SetupError(
-            f"{sys.executable} could not make a virtual environment in {venv}",
+            f"{python} could not make a virtual environment in {venv}",
             f"it needs venv and ensurepip (Debian, Ubuntu: the package python{version}-venv)",
         )
     (venv / MAKING).unlink()
@@ -108,7 +109,7 @@ def install(project: Path, venv: Path, kind: str) -> None:
         )
 
 
-def make_ready(project: Path, venv: Path, kind: str) -> None:
+def make_ready(project: Path, venv: Path, kind: str, python: str) -> None:
     """Bring the environment up to date; "dev" serves "run" too."""
     with only_one(venv):
         text = stamp_text(project)
@@ -119,7 +120,7 @@ def make_ready(project: Path, venv: Path, kind: str) -> None:
         if not works(venv):
             clear(venv)
             say(f"setting up {venv} (once; this can take some minutes)")
-            create(venv)
+            create(venv, python)
         else:
             say(f"installing the project into {venv}")
         for stamp in stamps:
@@ -132,9 +133,9 @@ def make_ready(project: Path, venv: Path, kind: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    project, venv, kind = Path(arguments[0]), Path(arguments[1]).absolute(), arguments[2]
+    project, venv, kind, python = Path(arguments[0]), Path(arguments[1]).absolute(), arguments[2], arguments[3]
     try:
-        make_ready(project, venv, kind)
+        make_ready(project, venv, kind, python)
     except SetupError as error:
         say(f"{error}\nhint: {error.hint}")
         return 1

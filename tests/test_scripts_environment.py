@@ -9,9 +9,13 @@ import pytest
 
 SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
 
+# Stands for the Python of an environment, and for the one that makes it.
 STUB_PYTHON = """#!/bin/sh
 case "$*" in
-  *"pip install"*) echo "$*" >>"$STUB_LOG"; sleep 0.1; printf '#!/bin/sh\\necho "vpi $* in $PWD"\\n' >"${0%/*}/vpi"
+  *"-m venv "*) for folder; do :; done; mkdir "$folder/bin"; cp "$0" "$folder/bin/python"; : >"$folder/pyvenv.cfg";;
+  *environment.py*) exec "$REAL_PYTHON" "$@";;
+  *"pip install"*) [ -z "$PIP_FAILS" ] || { echo "ERROR: no setuptools" >&2; exit 3; }
+    echo "$*" >>"$STUB_LOG"; sleep 0.1; printf '#!/bin/sh\\necho "vpi $* in $PWD"\\n' >"${0%/*}/vpi"
     chmod +x "${0%/*}/vpi";;
 esac
 """
@@ -39,6 +43,12 @@ class Place(NamedTuple):
         )
 
 
+def stub_python(path: Path) -> Path:
+    path.write_text(STUB_PYTHON)
+    path.chmod(0o755)
+    return path
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     project = tmp_path / "the project"
@@ -47,17 +57,16 @@ def place(tmp_path: Path) -> Place:
     (project / "pyproject.toml").write_text("[project]\nname = 'p'\nversion = '1'\n\n")
     shutil.copytree(SCRIPTS, project / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
     log = tmp_path / "pip.log"
-    env = {**os.environ, "STUB_LOG": str(log), "VPI_PYTHON": sys.executable, "PIP_NO_INDEX": "1"}
+    env = {**os.environ, "STUB_LOG": str(log), "REAL_PYTHON": sys.executable, "PIP_FAILS": ""}
     env.pop("VPI_VENV", None)
+    env["VPI_PYTHON"] = str(stub_python(tmp_path / "python"))
     return Place(project, project / ".venv", log, env)
 
 
 def working_venv(venv: Path) -> None:
     (venv / "bin").mkdir(parents=True)
     (venv / "pyvenv.cfg").write_text("")
-    python = venv / "bin" / "python"
-    python.write_text(STUB_PYTHON)
-    python.chmod(0o755)
+    stub_python(venv / "bin" / "python")
 
 
 def test_installs_once_and_then_only_runs(place: Place, tmp_path: Path) -> None:
@@ -90,7 +99,7 @@ def test_installs_again_when_the_folder_moved(place: Place, tmp_path: Path) -> N
 def test_checks_stay_installed_when_the_program_is_installed_again(place: Place) -> None:
     working_venv(place.venv)
     make = [sys.executable, "-I", place.project / "scripts" / "environment.py", place.project, place.venv]
-    subprocess.run([*make, "dev"], env=place.env, check=True, capture_output=True)
+    subprocess.run([*make, "dev", place.env["VPI_PYTHON"]], env=place.env, check=True, capture_output=True)
     (place.project / "pyproject.toml").write_text("# other\n")
     place.vpi()
     assert [call.rpartition(" ")[2] for call in place.pip_calls()] == ["project[dev]", "project[dev]"]
@@ -118,19 +127,39 @@ def test_runs_through_a_symbolic_link(place: Place, tmp_path: Path) -> None:
     assert done.stdout == "vpi x in /\n"
 
 
-def test_a_half_made_environment_is_made_anew_and_a_failed_installation_says_why(place: Place) -> None:
+def test_makes_the_environment_where_there_is_none(place: Place) -> None:
+    done = place.vpi("a")
+    assert done.stdout == f"vpi a in {place.project}\n"
+    assert f"vpi: setting up {place.venv} (once; this can take some minutes)\n" in done.stderr
+    assert not (place.venv / ".vpi-making").exists()
+
+
+def test_a_half_made_environment_is_made_anew(place: Place) -> None:
     (place.venv / "bin").mkdir(parents=True)
-    (place.venv / "pyvenv.cfg").write_text("home = /nowhere\n")
+    (place.venv / ".vpi-making").write_text("")
     (place.venv / "leftover").write_text("")
+    assert place.vpi().returncode == 0
+    assert not (place.venv / "leftover").exists()
+
+
+def test_an_environment_whose_python_is_gone_is_made_anew(place: Place, tmp_path: Path) -> None:
+    working_venv(place.venv)
+    place.vpi()
+    (place.venv / "bin" / "python").unlink()
+    (place.venv / "bin" / "python").symlink_to(tmp_path / "gone")
+    assert place.vpi().returncode == 0
+    assert len(place.pip_calls()) == 2
+
+
+def test_a_failed_installation_says_why_and_is_tried_again(place: Place) -> None:
+    place.env["PIP_FAILS"] = "1"
     done = place.vpi()
     assert done.returncode == 1
-    assert (place.venv / "bin" / "python").exists()
-    assert not (place.venv / "leftover").exists()
-    assert "setuptools" in done.stderr
-    assert "vpi: pip could not install the project" in done.stderr
+    assert "ERROR: no setuptools\nvpi: pip could not install the project" in done.stderr
     assert "\nhint: check the network" in done.stderr
     assert "Traceback" not in done.stderr
-    assert not (place.venv / ".vpi-run").exists()
+    place.env["PIP_FAILS"] = ""
+    assert place.vpi().returncode == 0
 
 
 def test_a_folder_that_is_no_environment_is_left_alone(place: Place, tmp_path: Path) -> None:

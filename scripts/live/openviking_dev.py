@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 VERSION = "0.5.2"
+MODEL = "scripted-server"  # model_rules.SERVER_MODEL; this file runs without that one, too
 HEALTH_SECONDS, STOP_SECONDS = 120.0, 20.0
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -105,7 +106,7 @@ def configuration(port: int, folder: Path, model_url: str, key: str) -> dict[str
             "agfs": {"backend": "local"},
         },
         "embedding": {"dense": {**model, "model": "scripted-embedding", "dimension": 256, "input": "text"}},
-        "vlm": {**model, "model": "scripted-server", "temperature": 0.0, "max_retries": 1},
+        "vlm": {**model, "model": MODEL, "temperature": 0.0, "max_retries": 1},
     }
 
 
@@ -124,8 +125,9 @@ def start_model(folder: Path) -> tuple[str, int]:
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
         )
     assert process.stdout
-    ready, _, _ = select.select([process.stdout], [], [], 20)
-    url = process.stdout.readline().decode().strip() if ready else ""
+    with process.stdout:
+        ready, _, _ = select.select([process.stdout], [], [], 20)
+        url = process.stdout.readline().decode().strip() if ready else ""
     if not url:
         process.kill()
         raise LabError("the scripted model did not start", f"see {folder / 'model.log'}")
