@@ -53,7 +53,7 @@ class TakeoverHooks(AgentHooks):
             text = "pi wrote this session's newest takeover state; it goes on in a session of its own in the store"
             ctx.emit(Notice(text))
         if mirror.generation() is not None:
-            mirror.capture()
+            self._capture()
         if is_off(ctx.branch()):
             ctx.emit(Notice("capturing is off on this branch", hint="/viking on"))
         self._engine.courier.tell_state()
@@ -61,7 +61,7 @@ class TakeoverHooks(AgentHooks):
             self._task = self._spawn(self._background())
             self._wake.set()
         elif reason in ("resume", "fork"):
-            await self._confirm_first(ctx)
+            await _confirm_first(self._engine, ctx, self._settings)
 
     async def before_agent_start(self, ctx: HookContext, prompt: UserMessage) -> PromptPatch | None:
         self._engine.running_turn = True
@@ -77,14 +77,23 @@ class TakeoverHooks(AgentHooks):
     async def turn_end(self, ctx: HookContext, turn: TurnEnd) -> None:
         if turn.last:
             self._engine.running_turn = False
-        if self._engine.mirror.capture() or turn.last:
+        if self._capture() or turn.last:
             self._engine.courier.tell_state()
             self._wake.set()
+
+    def _capture(self) -> int:
+        """Capture; a ledger that cannot be written is told once, and what is missing is captured later."""
+        try:
+            return self._engine.mirror.capture()
+        except sqlite3.Error as error:
+            hint = "make room or mend the file; nothing is lost, it is captured later"
+            self._engine.courier.tell_once("ledger", f"the outbox cannot be written: {error}", hint)
+            return 0
 
     async def session_before_compact(self, ctx: HookContext, prep: CompactionPrep) -> CompactionResult | None:
         if is_off(ctx.branch()):
             return None
-        self._engine.mirror.capture()
+        self._capture()
         try:
             summary = await self._engine.compact(prep.first_kept_entry_id)
         except StoreError as error:
@@ -104,7 +113,7 @@ class TakeoverHooks(AgentHooks):
             self._task.cancel()
             await asyncio.wait((self._task,), timeout=UNANSWERED_WAIT)
         if not is_off(ctx.branch()):
-            engine.mirror.capture()
+            self._capture()
         try:
             if self._mode == "print" and reason == "quit" and self._settings.wait != "none":
                 await self._final_pass()
@@ -122,18 +131,6 @@ class TakeoverHooks(AgentHooks):
             limit += self._settings.overview_poll_ms * self._settings.overview_poll_max / 1000
         if await _within(engine, limit, engine.courier.deliver_all()):
             await _within(engine, limit, engine.advance(poll=polls, poll_open=polls))
-
-    async def _confirm_first(self, ctx: HookContext) -> None:
-        """A one-shot run that finds an open commit looks at it before its first request."""
-        engine = self._engine
-        generation = engine.mirror.generation()
-        if generation is None or engine.link.ledger.commits.get(generation.id) is None:
-            return
-        polls = self._settings.wait != "none"
-        if polls:
-            ctx.emit(Notice("waiting for the overview of the last commit"))
-        limit = max(UNANSWERED_WAIT, self._settings.overview_poll_ms * self._settings.overview_poll_max / 1000)
-        await _within(engine, limit if polls else UNANSWERED_WAIT, engine.advance(poll_open=polls))
 
     async def _background(self) -> None:
         """Run a pass whenever something was captured, and now and then while something is left to do."""
@@ -155,6 +152,18 @@ class TakeoverHooks(AgentHooks):
     def _unfinished(self) -> bool:
         state = self._engine.courier.state()
         return bool(state.outbox or state.open_commit)
+
+
+async def _confirm_first(engine: Engine, ctx: HookContext, settings: Takeover) -> None:
+    """A one-shot run that finds an open commit looks at it before its first request."""
+    generation = engine.mirror.generation()
+    if generation is None or engine.link.ledger.commits.get(generation.id) is None:
+        return
+    polls = settings.wait != "none"
+    if polls:
+        ctx.emit(Notice("waiting for the overview of the last commit"))
+    limit = max(UNANSWERED_WAIT, settings.overview_poll_ms * settings.overview_poll_max / 1000)
+    await _within(engine, limit if polls else UNANSWERED_WAIT, engine.advance(poll_open=polls))
 
 
 async def _within(engine: Engine, limit: float, work: Coroutine[Any, Any, object]) -> bool:

@@ -126,7 +126,8 @@ class Database:
         try:
             yield self.db
         except BaseException:
-            self.db.execute("ROLLBACK")
+            if self.db.in_transaction:  # a full disk has rolled it back already
+                self.db.execute("ROLLBACK")
             raise
         self.db.execute("COMMIT")
 

@@ -55,7 +55,8 @@ def migrate(db: sqlite3.Connection, migrations: Sequence[Sequence[Step]]) -> int
                         step(db)
                 db.execute(f"PRAGMA user_version = {number}")
         except BaseException:
-            db.execute("ROLLBACK")
+            if db.in_transaction:
+                db.execute("ROLLBACK")
             raise
         db.execute("COMMIT")
     return found
