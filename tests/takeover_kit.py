@@ -35,7 +35,7 @@ from vikingpi.viking.base import Archive, CommitReceipt, Health, SessionStatus, 
 from vikingpi.viking.ledger import Ledger, open_ledger
 
 Outcome = Literal["good", "failed", "blank", "placeholder"]
-Fault = Literal["lost", "refused", "gateway-lost", "late-0", "late-15", "late-30", "poison"]
+Fault = Literal["lost", "refused", "gateway-lost", "late-0", "late-15", "late-30", "poison", "foreign"]
 POST_MS = 40_000
 PLACEHOLDER = "# Session Summary\n\n**Overview**: 1 turns, 2 messages"
 
@@ -177,6 +177,10 @@ class SimStore:
         self._reach("commit")
         if name not in self.server.sessions:
             return None
+        if self.faults[:1] == ["foreign"]:
+            self.faults.pop(0)
+            self.server.commit(name, 1, "foreign")
+            self.server.finish(name, "placeholder")
         made: list[SimArchive | None] = []
         self._write(lambda: made.append(self.server.commit(name, keep) if name in self.server.sessions else None))
         archive = made[0]
@@ -226,7 +230,7 @@ class SimStore:
             effect()
 
     def _write(self, effect: Callable[[], None]) -> None:
-        fault = self.faults.pop(0) if self.faults and self.faults[0] != "poison" else None
+        fault = self.faults.pop(0) if self.faults and self.faults[0] not in ("poison", "foreign") else None
         if fault is None:
             return effect()
         if fault == "refused":

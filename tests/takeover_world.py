@@ -27,7 +27,7 @@ from vikingpi.takeover.state import (
 )
 from vikingpi.viking.base import StoreMessage
 
-FAULTS: tuple[Fault, ...] = ("lost", "refused", "gateway-lost", "late-0", "late-15", "late-30", "poison")
+FAULTS: tuple[Fault, ...] = ("lost", "refused", "gateway-lost", "late-0", "late-15", "late-30", "poison", "foreign")
 OUTCOMES: tuple[Outcome, ...] = ("good", "good", "good", "failed", "blank", "placeholder")
 WAITS = (1, 5, 10, 30, 36, 41, 61, 130)
 

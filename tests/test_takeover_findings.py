@@ -45,6 +45,10 @@ SCHEDULES: dict[str, tuple[int, list[Step]]] = {
         0,
         [TURN, TURN, WORK, WORK, ("foreign_commit", 0, 4), TURN, WORK, GOOD, WORK],
     ),
+    "an archive that came in between the look at the chain and our commit breaks it too": (
+        0,
+        [TURN, TURN, fault("foreign"), WORK, GOOD, WORK, TURN, WORK],
+    ),
     "a session that was deleted and made anew is not the one that was confirmed": (
         0,
         [("turn", 0, 2), ("work_kill", 0, 5), ("delete", 0, 0), TURN, ("work_kill", 0, 3), ("foreign_post", 0, 0)],
