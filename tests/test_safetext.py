@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vikingpi.safetext import Cleaner, cells, cut_cells, literal, one_line, plain
+from vikingpi.safetext import Cleaner, ascii_json, cells, cut_cells, literal, one_line, plain
 
 HOSTILE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\u200b\ufeff]")
 
@@ -122,3 +123,11 @@ def test_width_is_counted_in_cells() -> None:
     assert cut_cells("\u9879\u76ee\u9879", 6) == "\u9879\u76ee\u9879"
     for limit in range(12):
         assert cells(cut_cells("\u9879a\u76ee-\U0001f389\U0001f468\u200d\U0001f469", limit)) <= limit
+
+
+@given(st.text(max_size=60))
+def test_json_for_a_terminal_says_the_same(text: str) -> None:
+    written = json.dumps({"x": text}, ensure_ascii=False)
+    safe = ascii_json(written)
+    assert json.loads(safe) == {"x": text}
+    assert HOSTILE.search(safe) is None

@@ -94,6 +94,11 @@ def literal(text: str) -> str:
     return _regex(_HIDDEN).sub(_visible, text)
 
 
+def ascii_json(text: str) -> str:
+    """Write what a terminal would obey or not show in a JSON text as its escape: the same JSON, only visible."""
+    return text if _regex(_SUSPECT).search(text) is None else _regex(_HIDDEN).sub(_escaped, text)
+
+
 def one_line(text: str, limit: int) -> str:
     """Clean, put on one line and cut to `limit` terminal cells, with `...` where it was cut."""
     return cut_cells(_regex(_SPACE).sub(" ", plain(text[: 8 * limit + 1024])).strip(), limit)
@@ -127,6 +132,11 @@ def _cell(char: str) -> int:
     if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def _escaped(match: re.Match[str]) -> str:
+    units = match.group().encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def _visible(match: re.Match[str]) -> str:

@@ -6,6 +6,7 @@ is broken by one character, so that it can still be read and nothing ends or beg
 
 from __future__ import annotations
 
+import functools
 import re
 
 from vikingpi.messages import OVERVIEW_MARKER
@@ -19,13 +20,13 @@ _NAMES = (
     r"openviking[a-z-]{0,40}|(?:system|assistant|user|human|developer)(?:[_-][a-z]{1,40})?|(?:antml:)?(?:function|invoke"
     r"|parameter|tool)(?:_[a-z]{1,40})?s?|instructions?|s(?=>)|/s(?=>)|INST|SYS"
 )
-_FRAME = re.compile(
-    rf"[<\uff1c\ufe64](?=[\s/\\<]{{0,8}}(?:{_NAMES})\b|[|\uff5c]|[a-z_]{{1,20}}_of_[a-z_]{{1,20}}>)"
-    r"|\[(?=/?(?:INST|SYS)\]|openviking-memory\])",
-    re.IGNORECASE,
+_FRAME = (
+    rf"(?i)[<\uff1c\ufe64](?=[\s/\\<]{{0,8}}(?:{_NAMES})\b|[|\uff5c]|[a-z_]{{1,20}}_of_[a-z_]{{1,20}}>)"
+    r"|\[(?=/?(?:INST|SYS)\]|openviking-memory\])"
 )
-_MARKER = re.compile(re.escape(OVERVIEW_MARKER).replace(r"\ ", r"\s{1,8}"), re.IGNORECASE)
-_ROLE = re.compile(r"^([ \t]{0,8})(Human|Assistant|System)(?=:)", re.MULTILINE)
+_MARKER = r"(?i)" + re.escape(OVERVIEW_MARKER).replace(r"\ ", r"\s{1,8}")
+_ROLE = r"(?m)^([ \t]{0,8})(Human|Assistant|System)(?=:)"
+_regex = functools.cache(re.compile)
 
 
 def harmless(text: str, limit: int = 0) -> str:
@@ -36,9 +37,9 @@ def harmless(text: str, limit: int = 0) -> str:
     if limit and len(text) > limit:
         text = text[: max(0, limit - len(CUT) - 1)].rstrip() + "\n" + CUT
     clean = plain(text)
-    clean = _MARKER.sub(lambda found: f"({found.group()[1:-1]})", clean)
-    clean = _FRAME.sub(lambda found: "\u2039" if found.group() != "[" else "(", clean)
-    return _ROLE.sub(r"\1(\2)", clean)
+    clean = _regex(_MARKER).sub(lambda found: f"({found.group()[1:-1]})", clean)
+    clean = _regex(_FRAME).sub(lambda found: "\u2039" if found.group() != "[" else "(", clean)
+    return _regex(_ROLE).sub(r"\1(\2)", clean)
 
 
 def context_block(source: str, text: str, limit: int) -> str:

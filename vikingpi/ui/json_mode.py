@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import TextIO
 
-from vikingpi import events
+from vikingpi import events, safetext
 from vikingpi.app.limits import EXIT_CODE, Limiter, Limits
 from vikingpi.commands.host import Host, OpenSession
 from vikingpi.decode import Json, as_dict
@@ -249,6 +249,8 @@ class _Stream:
         if self.gone:
             return
         line = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        if self._out.isatty():
+            line = safetext.ascii_json(line)
         if not write(self._out, line + "\n"):
             self.gone = True
             self._app.abort()
