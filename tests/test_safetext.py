@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vikingpi.safetext import Cleaner, ascii_json, cells, cut_cells, literal, one_line, plain
@@ -74,6 +74,7 @@ def test_pieces_give_what_the_whole_gives(text: str) -> None:
     assert shown == plain(text)
 
 
+@example(["\x07", "\u200d"])
 @given(st.lists(st.text(alphabet="ab\x1b[]m\x9b\r\n0;(B\\\x07\u200d\ufe0f\u00e9\U0001f600", max_size=8), max_size=6))
 def test_any_cut_gives_the_same_and_nothing_hostile(pieces: list[str]) -> None:
     cleaner = Cleaner()

@@ -73,10 +73,15 @@ class Cleaner:
 
     def _clean(self, text: str) -> str:
         text = _regex(_LINE_END).sub("\n", _regex(_SEQUENCE).sub("", text))
+        # What stands before decides about joiners; it is looked at as it came, not as it was shown.
         before = f"\u00e9{self._last}" if self._last else ""
-        text = _regex(_HIDDEN).sub(_visible, before + text)[len(before) :]
+        whole, at = before + text, len(before)
+        shown: list[str] = []
+        for found in _regex(_HIDDEN).finditer(whole, at):
+            shown += (whole[at : found.start()], _visible(found))
+            at = found.end()
         self._last = text[-1:] or self._last
-        return text
+        return "".join((*shown, whole[at:]))
 
 
 def plain(text: str) -> str:
