@@ -122,6 +122,15 @@ def test_images_become_notes_for_a_model_without_sight() -> None:
     assert blind[0].content == (TextPart("see"), TextPart("[image image/png left out]"))
 
 
+def test_images_that_no_provider_takes_become_notes() -> None:
+    shown = U._replace(
+        content=(ImagePart("AAAA", "image/bmp"), ImagePart("", "image/png"), ImagePart("A", "image/gif"))
+    )
+    (sent,) = repair((shown,), MODEL)
+    notes = TextPart("[image image/bmp left out]"), TextPart("[image image/png left out]")
+    assert sent.content == (*notes, ImagePart("A", "image/gif"))
+
+
 def test_the_oldest_of_too_many_images_become_notes_in_steps() -> None:
     shown = [U._replace(content=(ImagePart(str(n), "image/png"),)) for n in range(60)]
     kept = [sum(isinstance(one.content[0], ImagePart) for one in repair(shown[:n], MODEL)) for n in (40, 41, 60)]

@@ -75,9 +75,15 @@ def _chat_messages(body: Json) -> Iterator[str]:
         elif role == "user":
             if not content or (isinstance(content, str) and not content.strip()):
                 yield f"{place}: an empty user message"
-            for part in as_list(content):
+            for part in content if isinstance(content, list) else []:
                 if part.get("type") not in ("text", "image_url"):
                     yield f"{place}: unknown part {part.get('type')}"
+                if part.get("type") == "text" and not part["text"]:
+                    yield f"{place}: an empty text"
+                if part.get("type") == "image_url" and not re.match(
+                    r"data:image/\w+;base64,.", part["image_url"]["url"]
+                ):
+                    yield f"{place}: an image without data"
         elif role != "system" or place:
             yield f"{place}: role {role}"
     if waiting:

@@ -30,6 +30,7 @@ NO_BEGINNING = "(The beginning of this conversation is not available.)"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _ID_LENGTH = 64
 _IMAGE_STEP = 20
+_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 _Part = TextPart | ThinkingPart | ImagePart | ToolCall
 _M = TypeVar("_M", UserMessage, AssistantMessage, ToolResultMessage)
@@ -179,11 +180,11 @@ def _clip_images(messages: Sequence[Message], model: Model) -> Iterable[Message]
 
 
 def _noted(message: _M, drop: int) -> _M:
-    """Turn the first `drop` images of a message into notes."""
+    """Turn the first `drop` images of a message into notes, and any that no provider takes."""
     content: list[_Part] = []
     for part in message.content:
-        if isinstance(part, ImagePart) and drop:
-            drop -= 1
+        if isinstance(part, ImagePart) and (drop or part.mime_type not in _IMAGES or not part.data):
+            drop = max(0, drop - 1)
             part = TextPart(f"[image {part.mime_type} left out]")
         content.append(part)
     return _with(message, content)

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from wire_rules import chat_faults, messages_faults
+
+from vikingpi.agent.validate import repair
+from vikingpi.decode import Json
+from vikingpi.llm.anthropic_body import build_messages_body
+from vikingpi.llm.base import Model, Request
+from vikingpi.llm.openai_body import build_body, encode
+from vikingpi.llm.scripted import scripted_model
+from vikingpi.messages import ToolSpec, user_text
+from vikingpi.session.entries import Entry
+from vikingpi.session.tree import build_context
+
+TOOL = ToolSpec("bash", "run", {"type": "object", "properties": {}})
+
+texts = st.sampled_from(["", " \n", "plain", "[OpenViking Session Context]\nold", "\ud83d", "你好 \ud83d\ude00", "\0"])
+call_ids = st.sampled_from(["a", "b", "call_0", "", "c|d/é", "x" * 90, "y" * 64, "a_2", "toolu_01A"])
+names = st.sampled_from(["bash", "read", "", "a.b", "n" * 80, "查"])
+numbers = st.integers(0, 200_000)
+
+
+def text(value: str) -> Json:
+    return {"type": "text", "text": value}
+
+
+images = st.builds(
+    lambda data, kind: {"type": "image", "data": data, "mimeType": kind},
+    st.sampled_from(["QUJD", ""]),
+    st.sampled_from(["image/png", "image/bmp", "image/webp", ""]),
+)
+odd = st.sampled_from([{"type": "document"}, 3, None, {"type": "text"}])
+user_content = st.one_of(texts, st.none(), st.lists(st.one_of(texts.map(text), images, odd), max_size=3))
+arguments: st.SearchStrategy[Any] = st.sampled_from(
+    [{}, {"n": 1, "k\udcff": ["\ud800"]}, '{"a": 1}', "{broken", None, [1]]
+)
+thoughts = st.fixed_dictionaries(
+    {"type": st.just("thinking"), "thinking": texts},
+    optional={
+        "thinkingSignature": st.sampled_from(["", "proof", "reasoning_content", "reasoning"]),
+        "redacted": st.booleans(),
+    },
+)
+calls = st.fixed_dictionaries({"type": st.just("toolCall"), "id": call_ids, "name": names, "arguments": arguments})
+answer_content = st.one_of(
+    texts, st.none(), st.lists(st.one_of(texts.map(text), thoughts, calls, calls, odd), max_size=5)
+)
+makers = st.sampled_from(
+    [
+        ("scripted", "scripted", "scripted"),
+        ("openai-completions", "openai", "gpt"),
+        ("anthropic-messages", "anthropic", "c"),
+    ]
+)
+reasons = st.sampled_from(["stop", "toolUse", "toolUse", "length", "error", "aborted", "deferred", None])
+
+
+def answered(content: object, maker: tuple[str, str, str], reason: str | None, tokens: int) -> Json:
+    api, provider, model = maker
+    usage = {"input": tokens, "output": 1, "totalTokens": tokens + 1}
+    given = {"role": "assistant", "content": content, "api": api, "provider": provider, "model": model, "usage": usage}
+    return {"type": "message", "message": {**given, "stopReason": reason}}
+
+
+def message(role: str, **fields: object) -> Json:
+    return {"type": "message", "message": {"role": role, **fields}}
+
+
+lines: st.SearchStrategy[Json] = st.one_of(
+    user_content.map(lambda content: message("user", content=content)),
+    st.builds(answered, answer_content, makers, reasons, numbers),
+    st.builds(answered, answer_content, makers, reasons, numbers),
+    st.builds(
+        lambda id, name, content, failed: message(
+            "toolResult", toolCallId=id, toolName=name, content=content, isError=failed
+        ),
+        call_ids,
+        names,
+        user_content,
+        st.booleans(),
+    ),
+    st.builds(
+        lambda output, excluded: message("bashExecution", command="ls", output=output, excludeFromContext=excluded),
+        texts,
+        st.booleans(),
+    ),
+    st.sampled_from([message("system", content="x"), message("branchSummary", summary="s"), message("odd")]),
+    user_content.map(lambda content: {"type": "custom_message", "customType": "t", "content": content}),
+    texts.map(lambda summary: {"type": "branch_summary", "summary": summary}),
+    st.builds(
+        lambda summary, kept: {"type": "compaction", "summary": summary, "firstKeptEntryId": str(kept)},
+        texts,
+        st.integers(0, 12),
+    ),
+    st.builds(
+        lambda target, replacement: {"type": "context_edit", "targetId": str(target), "replacement": replacement},
+        st.integers(0, 12),
+        st.one_of(st.none(), st.just({}), answer_content.map(lambda content: {"content": content})),
+    ),
+    st.sampled_from([{"type": "label"}, {"type": "custom", "customType": "ov-takeover", "data": {}}, {"type": "news"}]),
+)
+
+
+class Setting(NamedTuple):
+    """A model and how it is asked."""
+
+    model: Model
+    level: str
+    tools: tuple[ToolSpec, ...]
+
+
+def setting(
+    maker: tuple[str, str, str], reasoning: bool, sight: bool, compat: Json, level: str, with_tools: bool
+) -> Setting:
+    api, provider, id = maker
+    model = scripted_model(id, reasoning=reasoning, images=sight)
+    return Setting(model._replace(api=api, provider=provider, compat=compat), level, (TOOL,) if with_tools else ())
+
+
+asked = st.builds(
+    setting,
+    makers,
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([{}, {"forceAdaptiveThinking": True}, {"maxTokensField": "max_tokens"}]),
+    st.sampled_from(["off", "low", "max"]),
+    st.booleans(),
+)
+
+
+def branch_of(given: list[Json]) -> tuple[Entry, ...]:
+    stamp = "2026-11-30T12:00:00.000Z"
+    return tuple(
+        Entry(str(place), str(place - 1) if place else None, line["type"], stamp, line)
+        for place, line in enumerate(given)
+    )
+
+
+def faults(given: list[Json], asked: Setting) -> tuple[list[str], list[str]]:
+    """Make the request for a prompt behind the branch, on both wires, as it goes over the line."""
+    context = (*build_context(branch_of(given)), user_text("the prompt", 9))
+    request = Request("You are a test.", repair(context, asked.model), asked.tools, asked.level)
+    bodies = [json.loads(encode(build(asked.model, request))) for build in (build_body, build_messages_body)]
+    return chat_faults(bodies[0]), messages_faults(bodies[1])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(lines, max_size=13), asked)
+def test_any_branch_gives_a_request_that_both_wires_accept(given: list[Json], asked: Setting) -> None:
+    assert faults(given, asked) == ([], [])
+
+
+def user(content: object = "x") -> Json:
+    return {"role": "user", "content": content}
+
+
+def chat(*messages: Json, **more: object) -> Json:
+    return {"model": "m", "stream": True, "max_tokens": 9, "messages": list(messages), **more}
+
+
+CALL: Json = {"id": "a", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+RESULT: Json = {"role": "tool", "tool_call_id": "a", "content": "x"}
+ASKED: Json = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        chat(),
+        chat(user("\ud800")),
+        chat(user(" ")),
+        chat(user(), ASKED),
+        chat(user(), ASKED, user(), RESULT),
+        chat(user(), RESULT),
+        chat(user(), {"role": "assistant", "content": ""}),
+        chat(user(), {**ASKED, "tool_calls": [CALL, CALL]}, RESULT, RESULT),
+        chat(user(), {**ASKED, "tool_calls": [{**CALL, "id": "a b"}]}, {**RESULT, "tool_call_id": "a b"}),
+        chat(user(), tools=[]),
+        {**chat(user()), "max_tokens": 0},
+    ],
+)
+def test_the_chat_checker_sees_what_is_wrong(body: Json) -> None:
+    assert chat_faults(chat(user(), ASKED, RESULT, user())) == []
+    assert chat_faults(body) != []
+
+
+def blocks(*given: Json, role: str = "user") -> Json:
+    return {"role": role, "content": list(given)}
+
+
+def turns(*messages: Json, **more: object) -> Json:
+    tools = [{"name": "bash", "input_schema": {"type": "object"}}]
+    return {**chat(*messages), "tools": tools, "max_tokens": 4096, **more}
+
+
+WORD = text("x")
+USE: Json = {"type": "tool_use", "id": "a", "name": "bash", "input": {}}
+OUT: Json = {"type": "tool_result", "tool_use_id": "a", "content": [WORD]}
+BUDGET: Json = {"type": "enabled", "budget_tokens": 1024}
+ANSWER = blocks(USE, role="assistant")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        turns(blocks(WORD), blocks(WORD)),
+        turns(blocks(WORD, role="assistant")),
+        turns(blocks(WORD), blocks(WORD, role="assistant")),
+        turns(blocks(text(" "))),
+        turns(blocks()),
+        turns(blocks(WORD), ANSWER, blocks(WORD)),
+        turns(blocks(WORD), ANSWER, blocks(WORD, OUT)),
+        turns(blocks(WORD), ANSWER, blocks(OUT), ANSWER, blocks(OUT)),
+        turns(blocks(WORD), ANSWER, blocks(OUT), tools=[]),
+        turns(blocks(WORD), ANSWER, blocks({**OUT, "content": []})),
+        turns(blocks(WORD), ANSWER, blocks(OUT), thinking=BUDGET),
+        turns(blocks(WORD), thinking={**BUDGET, "budget_tokens": 4096}),
+        turns(blocks(*[{**WORD, "cache_control": {"type": "ephemeral"}}] * 5)),
+        turns(
+            blocks(WORD),
+            blocks({"type": "thinking", "thinking": "x", "signature": ""}, WORD, role="assistant"),
+            blocks(WORD),
+        ),
+        turns(blocks({"type": "image", "source": {"media_type": "image/bmp", "data": "QUJD"}})),
+    ],
+)
+def test_the_messages_checker_sees_what_is_wrong(body: Json) -> None:
+    assert messages_faults(turns(blocks(WORD), ANSWER, blocks(OUT, WORD))) == []
+    assert messages_faults(body) != []
