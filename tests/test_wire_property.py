@@ -30,27 +30,72 @@ def text(value: str) -> Json:
     return {"type": "text", "text": value}
 
 
-images = st.builds(
-    lambda data, kind: {"type": "image", "data": data, "mimeType": kind},
-    st.sampled_from(["QUJD", ""]),
-    st.sampled_from(["image/png", "image/bmp", "image/webp", ""]),
+def image(data: str, kind: str) -> Json:
+    return {"type": "image", "data": data, "mimeType": kind}
+
+
+def answered(content: Any, maker: tuple[str, str, str], reason: str | None, tokens: int) -> Json:
+    api, provider, model = maker
+    usage = {"input": tokens, "output": 1, "totalTokens": tokens + 1}
+    given = {"role": "assistant", "content": content, "api": api, "provider": provider, "model": model, "usage": usage}
+    return {"type": "message", "message": {**given, "stopReason": reason}}
+
+
+def message(role: str, **fields: Any) -> Json:
+    return {"type": "message", "message": {"role": role, **fields}}
+
+
+def user_line(content: Any) -> Json:
+    return message("user", content=content)
+
+
+def result_line(id: str, name: str, content: Any, failed: bool) -> Json:
+    return message("toolResult", toolCallId=id, toolName=name, content=content, isError=failed)
+
+
+def bash_line(output: str, excluded: bool) -> Json:
+    return message("bashExecution", command="ls", output=output, excludeFromContext=excluded)
+
+
+def custom_line(content: Any) -> Json:
+    return {"type": "custom_message", "customType": "t", "content": content}
+
+
+def branch_line(summary: str) -> Json:
+    return {"type": "branch_summary", "summary": summary}
+
+
+def compaction_line(summary: str, kept: int) -> Json:
+    return {"type": "compaction", "summary": summary, "firstKeptEntryId": str(kept)}
+
+
+def edit_line(target: int, replacement: Any) -> Json:
+    return {"type": "context_edit", "targetId": str(target), "replacement": replacement}
+
+
+def replaced(content: Any) -> Json:
+    return {"content": content}
+
+
+Anything = st.SearchStrategy[Any]
+images: Anything = st.builds(
+    image, st.sampled_from(["QUJD", ""]), st.sampled_from(["image/png", "image/bmp", "image/webp", ""])
 )
-odd = st.sampled_from([{"type": "document"}, 3, None, {"type": "text"}])
-user_content = st.one_of(texts, st.none(), st.lists(st.one_of(texts.map(text), images, odd), max_size=3))
-arguments: st.SearchStrategy[Any] = st.sampled_from(
-    [{}, {"n": 1, "k\udcff": ["\ud800"]}, '{"a": 1}', "{broken", None, [1]]
-)
-thoughts = st.fixed_dictionaries(
+odd: Anything = st.sampled_from([{"type": "document"}, 3, None, {"type": "text"}])
+user_content: Anything = st.one_of(texts, st.none(), st.lists(st.one_of(texts.map(text), images, odd), max_size=3))
+arguments: Anything = st.sampled_from([{}, {"n": 1, "k\udcff": ["\ud800"]}, '{"a": 1}', "{broken", None, [1]])
+thoughts: Anything = st.fixed_dictionaries(
     {"type": st.just("thinking"), "thinking": texts},
     optional={
         "thinkingSignature": st.sampled_from(["", "proof", "reasoning_content", "reasoning"]),
         "redacted": st.booleans(),
     },
 )
-calls = st.fixed_dictionaries({"type": st.just("toolCall"), "id": call_ids, "name": names, "arguments": arguments})
-answer_content = st.one_of(
-    texts, st.none(), st.lists(st.one_of(texts.map(text), thoughts, calls, calls, odd), max_size=5)
+calls: Anything = st.fixed_dictionaries(
+    {"type": st.just("toolCall"), "id": call_ids, "name": names, "arguments": arguments}
 )
+parts: Anything = st.one_of(texts.map(text), thoughts, calls, calls, odd)
+answer_content: Anything = st.one_of(texts, st.none(), st.lists(parts, max_size=5))
 makers = st.sampled_from(
     [
         ("scripted", "scripted", "scripted"),
@@ -59,50 +104,18 @@ makers = st.sampled_from(
     ]
 )
 reasons = st.sampled_from(["stop", "toolUse", "toolUse", "length", "error", "aborted", "deferred", None])
-
-
-def answered(content: object, maker: tuple[str, str, str], reason: str | None, tokens: int) -> Json:
-    api, provider, model = maker
-    usage = {"input": tokens, "output": 1, "totalTokens": tokens + 1}
-    given = {"role": "assistant", "content": content, "api": api, "provider": provider, "model": model, "usage": usage}
-    return {"type": "message", "message": {**given, "stopReason": reason}}
-
-
-def message(role: str, **fields: object) -> Json:
-    return {"type": "message", "message": {"role": role, **fields}}
-
-
-lines: st.SearchStrategy[Json] = st.one_of(
-    user_content.map(lambda content: message("user", content=content)),
+replacements: Anything = st.one_of(st.none(), st.just({}), answer_content.map(replaced))
+lines: Anything = st.one_of(
+    user_content.map(user_line),
     st.builds(answered, answer_content, makers, reasons, numbers),
     st.builds(answered, answer_content, makers, reasons, numbers),
-    st.builds(
-        lambda id, name, content, failed: message(
-            "toolResult", toolCallId=id, toolName=name, content=content, isError=failed
-        ),
-        call_ids,
-        names,
-        user_content,
-        st.booleans(),
-    ),
-    st.builds(
-        lambda output, excluded: message("bashExecution", command="ls", output=output, excludeFromContext=excluded),
-        texts,
-        st.booleans(),
-    ),
+    st.builds(result_line, call_ids, names, user_content, st.booleans()),
+    st.builds(bash_line, texts, st.booleans()),
     st.sampled_from([message("system", content="x"), message("branchSummary", summary="s"), message("odd")]),
-    user_content.map(lambda content: {"type": "custom_message", "customType": "t", "content": content}),
-    texts.map(lambda summary: {"type": "branch_summary", "summary": summary}),
-    st.builds(
-        lambda summary, kept: {"type": "compaction", "summary": summary, "firstKeptEntryId": str(kept)},
-        texts,
-        st.integers(0, 12),
-    ),
-    st.builds(
-        lambda target, replacement: {"type": "context_edit", "targetId": str(target), "replacement": replacement},
-        st.integers(0, 12),
-        st.one_of(st.none(), st.just({}), answer_content.map(lambda content: {"content": content})),
-    ),
+    user_content.map(custom_line),
+    texts.map(branch_line),
+    st.builds(compaction_line, texts, st.integers(0, 12)),
+    st.builds(edit_line, st.integers(0, 12), replacements),
     st.sampled_from([{"type": "label"}, {"type": "custom", "customType": "ov-takeover", "data": {}}, {"type": "news"}]),
 )
 

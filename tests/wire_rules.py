@@ -75,7 +75,7 @@ def _chat_messages(body: Json) -> Iterator[str]:
         elif role == "user":
             if not content or (isinstance(content, str) and not content.strip()):
                 yield f"{place}: an empty user message"
-            for part in content if isinstance(content, list) else []:
+            for part in as_list(content):
                 if part.get("type") not in ("text", "image_url"):
                     yield f"{place}: unknown part {part.get('type')}"
                 if part.get("type") == "text" and not part["text"]:
