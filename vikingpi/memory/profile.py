@@ -1,0 +1,27 @@
+"""The profile: what is known about the user, in the system prompt of a session from its first prompt to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vikingpi.decode import as_dict, as_str
+from vikingpi.memory.recall import defused
+from vikingpi.session.entries import Entry
+from vikingpi.viking.base import PROFILE_ENTRY
+
+_LEAD = "What is known about the user from earlier sessions. Newer statements of the user hold."
+
+
+def profile_block(text: str) -> str:
+    """Write the block, "" for a user of whom nothing is known."""
+    if not text.strip():
+        return ""
+    return f'<openviking-context source="profile">\n{_LEAD}\n\n{defused(text.strip())}\n</openviking-context>'
+
+
+def pinned_profile(branch: Sequence[Entry]) -> str | None:
+    """Find the block that this session began with; None where none was pinned yet."""
+    for entry in reversed(branch):
+        if entry.type == "custom" and entry.raw.get("customType") == PROFILE_ENTRY:
+            return as_str(as_dict(entry.raw.get("data")).get("block"))
+    return None

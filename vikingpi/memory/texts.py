@@ -1,0 +1,57 @@
+"""How results of memory read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from vikingpi.errors import ToolError
+from vikingpi.memory.history import Said
+from vikingpi.tools import truncate
+from vikingpi.viking.base import Hit, Node
+
+_SHOWN = 1000
+
+
+def hit_lines(hits: Iterable[Hit]) -> Iterator[str]:
+    """Write what a store found, each with its address."""
+    for hit in hits:
+        date = f", {hit.date[:10]}" if hit.date else ""
+        yield f"- {hit.uri or '(digest)'} ({hit.category}, {hit.score:.2f}{date})"
+        yield from _indented(hit.text)
+
+
+def said_lines(found: Iterable[Said]) -> Iterator[str]:
+    """Write what was said in this session, each with its user turn."""
+    for said in found:
+        yield f"- user turn {said.number} of this session ({said.score:.2f})"
+        yield from _indented(said.text)
+
+
+def node_line(node: Node) -> str:
+    """Write one entry of a folder."""
+    size = f" ({node.size} characters)" if node.size and not node.folder else ""
+    return f"{node.uri}{'/' if node.folder and not node.uri.endswith('/') else ''}{size} {node.abstract}".rstrip()
+
+
+def paged(text: str, offset: int, limit: int | None) -> str:
+    """Give lines from `offset` on, within the limits of a tool result, with a note that says how to go on."""
+    lines = text.split("\n")
+    if offset > len(lines):
+        raise ToolError(f"Offset {offset} is beyond the end ({len(lines)} lines)")
+    rest = "\n".join(lines[offset - 1 :])
+    cut = truncate.head(rest, min(limit or truncate.MAX_LINES, truncate.MAX_LINES))
+    if cut.first_line_too_long:
+        shown = truncate.cut_end(rest, truncate.MAX_BYTES)
+        return f"{shown}\n\n[Line {offset} is over the limit of {truncate.size_text(truncate.MAX_BYTES)} and was cut.]"
+    last = offset + cut.output_lines - 1
+    if last >= len(lines):
+        return cut.text
+    return f"{cut.text}\n\n[Showing lines {offset}-{last} of {len(lines)}. Use offset={last + 1} to continue.]"
+
+
+def _indented(text: str) -> Iterator[str]:
+    shown = text.strip()
+    if len(shown) > _SHOWN:
+        shown = f"{shown[:_SHOWN].rstrip()} …"
+    for line in shown.splitlines():
+        yield f"  {line}"

@@ -1,0 +1,225 @@
+"""The seven tools over the context store."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from vikingpi.decode import Json, as_int, as_str
+from vikingpi.errors import StoreError, ToolError
+from vikingpi.memory.history import archive_spans, render, search_branch, user_turns
+from vikingpi.memory.scope import Memory
+from vikingpi.memory.texts import hit_lines, node_line, paged, said_lines
+from vikingpi.messages import ToolSpec
+from vikingpi.session.entries import Entry
+from vikingpi.tools.base import Tool, ToolContext, ToolOutcome, text_outcome
+from vikingpi.viking.base import CATEGORIES, Hit, Level, SessionStore, archive_name, archive_number
+from vikingpi.viking.embedded_index import rendered
+
+MOST_HITS = 50
+
+
+class Sources(NamedTuple):
+    """What the tools work on. `branch` gives the open session's entries, `generation` its name in the store."""
+
+    memory: Memory
+    sessions: SessionStore
+    branch: Callable[[], Sequence[Entry]]
+    generation: Callable[[], str]
+
+
+class MemoryTool:
+    """One tool: what the model is told about it, and what it does."""
+
+    def __init__(self, spec: ToolSpec, act: Callable[[Json], Awaitable[str]]) -> None:
+        self._spec = spec
+        self._act = act
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._spec
+
+    async def run(self, arguments: Json, context: ToolContext) -> ToolOutcome:
+        """Do it; a store that refuses or does not answer is a ToolError that says so."""
+        try:
+            return text_outcome(await self._act(arguments))
+        except StoreError as error:
+            raise ToolError(f"{error}. {error.hint}" if error.hint else str(error)) from error
+
+
+def memory_tools(sources: Sources) -> tuple[Tool, ...]:
+    """Make the tools, in the order in which models see them."""
+    acts: dict[str, Callable[[Json], Awaitable[str]]] = {
+        "viking_search": lambda given: search(sources, given),
+        "viking_read": lambda given: _read(sources.memory, given),
+        "viking_browse": lambda given: _browse(sources.memory, given),
+        "viking_remember": lambda given: _remember(sources.memory, given),
+        "viking_forget": lambda given: _forget(sources.memory, given),
+        "viking_add_resource": lambda given: _add_resource(sources.memory, given),
+        "viking_archive_expand": lambda given: expand(sources, given),
+    }
+    return tuple(MemoryTool(spec, acts[spec.name]) for spec in SPECS)
+
+
+async def search(sources: Sources, given: Json) -> str:
+    """Search the open session's file and the store; the file answers even when the store does not."""
+    query, scope = as_str(given.get("query")).strip(), as_str(given.get("scope"))
+    limit = min(MOST_HITS, max(1, as_int(given.get("limit"), 10)))
+    if not query:
+        raise ToolError("The query is empty")
+    said = search_branch(sources.branch(), query, limit) if scope in ("", "sessions", "all") else ()
+    trouble = ""
+    hits: tuple[Hit, ...] = ()
+    try:
+        wanted = "" if scope == "all" else scope
+        hits = await sources.memory.store.find(query, scope=wanted, limit=limit, peer=sources.memory.peer)
+    except StoreError as error:
+        if not said:
+            raise
+        trouble = f"\n\n[The context store was not searched: {error}]"
+    here = f"/sessions/{sources.generation()}/"
+    others = [hit for hit in hits if not said or here not in hit.uri]
+    lines = [*said_lines(said), *hit_lines(others)]
+    if not lines:
+        return f"Nothing was found for {query!r}.{trouble}"
+    return paged("\n".join(lines), 1, None) + trouble
+
+
+async def expand(sources: Sources, given: Json) -> str:
+    """Give earlier conversation in full: a user turn or an archive, from the session file where it is there."""
+    branch = sources.branch()
+    turns, spans = user_turns(branch), archive_spans(branch)
+    offset, limit = max(1, as_int(given.get("offset"), 1)), as_int(given.get("limit")) or None
+    if number := as_int(given.get("user_turn")):
+        if not 1 <= number <= len(turns):
+            raise ToolError(f"There is no user turn {number}; this session has {len(turns)}")
+        return paged(render(branch, turns[number - 1 : number]), offset, limit)
+    archive = as_str(given.get("archive_id"))
+    if not archive:
+        listed = "\n".join(f"- {span.archive_id}: user turns {span.first} to {span.last}" for span in spans)
+        return f"This session has {len(turns)} user turns.\n{listed or 'None of them is archived.'}"
+    wanted = archive_number(archive) or (int(archive) if archive.isdecimal() else 0)
+    span = next((one for one in spans if one.archive_id == archive_name(wanted)), None)
+    if span is not None:
+        return paged(render(branch, turns[span.first - 1 : span.last]), offset, limit)
+    stored = await sources.sessions.archive(sources.generation(), wanted) if wanted else None
+    if stored is None:
+        known = ", ".join(one.archive_id for one in spans) or "none"
+        raise ToolError(f"There is no archive {archive[:80]!r} of this session; archives: {known}")
+    return paged("\n\n".join(map(rendered, stored.messages)), offset, limit)
+
+
+async def _read(memory: Memory, given: Json) -> str:
+    level: Level = "full"
+    if (asked := given.get("level")) in ("abstract", "overview"):
+        level = asked
+    text = await memory.store.read(as_str(given.get("uri")), level)
+    return paged(text, max(1, as_int(given.get("offset"), 1)), as_int(given.get("limit")) or None)
+
+
+async def _browse(memory: Memory, given: Json) -> str:
+    uri = as_str(given.get("uri")).strip() or "viking://~"
+    if given.get("action") == "stat":
+        return node_line(await memory.store.stat(uri))
+    nodes = await memory.store.list(uri)
+    return paged("\n".join(map(node_line, nodes)) or f"{uri} is empty.", 1, None)
+
+
+async def _remember(memory: Memory, given: Json) -> str:
+    category = as_str(given.get("category")) or "entities"
+    written = await memory.store.write(memory.mask(as_str(given.get("content"))), category, peer=memory.writer)
+    return f"{written.note}: {written.uri}"
+
+
+async def _forget(memory: Memory, given: Json) -> str:
+    uri, query = as_str(given.get("uri")).strip(), as_str(given.get("query")).strip()
+    if uri:
+        count = await memory.store.delete(uri)
+        return f"Deleted {uri}" + (f" ({count} entries)" if count > 1 else "")
+    if not query:
+        raise ToolError("Give `uri`, or `query` to find what could be meant")
+    hits = await memory.store.find(query, scope="memories", limit=10, peer=memory.peer)
+    if not hits:
+        return f"No memory was found for {query!r}; nothing was deleted."
+    return "Nothing was deleted yet. Call again with the `uri` of the one that is meant:\n" + "\n".join(hit_lines(hits))
+
+
+async def _add_resource(memory: Memory, given: Json) -> str:
+    place = as_str(given.get("url")).strip()
+    if not place:
+        raise ToolError("The url is empty")
+    written = await memory.store.add_resource(place, memory.mask(as_str(given.get("reason"))))
+    return f"{written.note}: {written.uri}" if written.uri else written.note
+
+
+def _spec(name: str, description: str, required: Sequence[str] = (), **properties: Json) -> ToolSpec:
+    schema: Json = {"type": "object", "properties": properties}
+    return ToolSpec(name, description, {**schema, "required": list(required)} if required else schema)
+
+
+def _text(description: str, *choices: str) -> Json:
+    return {"type": "string", "description": description} | ({"enum": list(choices)} if choices else {})
+
+
+def _number(description: str) -> Json:
+    return {"type": "number", "description": description}
+
+
+_URI = "Address such as viking://~/memories/profile.md; viking://~ is the user's own space"
+_OFFSET, _LIMIT = _number("First line to show, counted from 1"), _number("Number of lines to show")
+
+SPECS = (
+    _spec(
+        "viking_search",
+        "Search this session's earlier turns, past sessions, memories and resources. Use it when something was said or"
+        " decided before and is not in view.",
+        ["query"],
+        query=_text("Words to look for: names, values, paths, a question"),
+        scope=_text("memories, resources, sessions, or a viking:// address to search below; default everything"),
+        limit=_number("Most results to give, default 10"),
+    ),
+    _spec(
+        "viking_read",
+        "Read a viking:// address of the context store.",
+        ["uri"],
+        uri=_text(_URI),
+        level=_text("How much of it: one line, an overview, or all (default)", "abstract", "overview", "full"),
+        offset=_OFFSET,
+        limit=_LIMIT,
+    ),
+    _spec(
+        "viking_browse",
+        "List a folder of the context store, or describe one entry.",
+        ["action"],
+        action=_text("What to do", "list", "stat"),
+        uri=_text(f"{_URI}; default viking://~"),
+    ),
+    _spec(
+        "viking_remember",
+        "Keep something for future sessions. Use it when the user asks for it or states a lasting preference or fact.",
+        ["content"],
+        content=_text("What to remember, one thing, understandable on its own"),
+        category=_text("Kind of memory; default entities", *CATEGORIES),
+    ),
+    _spec(
+        "viking_forget",
+        "Delete one memory, resource or past session by its address. With a query it only lists what could be meant.",
+        uri=_text("Address to delete"),
+        query=_text("Words to find the address by"),
+    ),
+    _spec(
+        "viking_add_resource",
+        "Take a web page, or a local file or folder, into the context store, to be searched later.",
+        ["url"],
+        url=_text("Web address or local path"),
+        reason=_text("Why it is worth having"),
+    ),
+    _spec(
+        "viking_archive_expand",
+        "Show earlier conversation of this session in full, by user turn or by archive. Without either it lists them.",
+        archive_id=_text("Archive such as archive_002"),
+        user_turn=_number("User turn, counted from 1"),
+        offset=_OFFSET,
+        limit=_LIMIT,
+    ),
+)
