@@ -2,7 +2,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from ui_fake import FakeApp, FakeStore, Figures, replay, session_in, text_answer
+from ui_fake import FakeApp, FakeMemory, FakeStore, Figures, replay, session_in, text_answer
 
 from vikingpi.commands.misc import all_commands
 from vikingpi.events import Event
@@ -120,7 +120,7 @@ def test_viking_names_its_words_and_says_when_the_store_is_off() -> None:
     fake = app()
     assert run(fake, "viking") == "The context store is off."
     fake.parts.takeover = FakeStore()
-    assert "commit, off, on, overview, reconnect" in run(fake, "viking", "comit")
+    assert "commit, expand, off, on, overview, reconnect, search" in run(fake, "viking", "comit")
     words = next(command for command in all_commands(fake) if command.name == "viking").complete
     assert words is not None
     assert "overview" in words()
@@ -134,3 +134,13 @@ def test_an_empty_overview_is_said() -> None:
     fake = app()
     fake.parts.takeover = Empty()
     assert "Nothing is covered" in run(fake, "viking", "overview")
+
+
+def test_viking_searches_and_expands_and_quotes_what_was_said() -> None:
+    fake = app()
+    assert run(fake, "viking", "search gateway") == "The context store is off."
+    fake.parts.memory = FakeMemory()
+    assert run(fake, "viking", "search gateway port") == "```\nfound gateway port\n```"
+    assert "WORDS" in run(fake, "viking", "search")
+    assert run(fake, "viking", "expand 3") == "````\n```\n3\n```\n````"
+    assert "list" in run(fake, "viking", "expand")

@@ -106,6 +106,16 @@ class FakeStore:
         return "## Session Title\nA test"
 
 
+class FakeMemory:
+    """Answers what it was asked."""
+
+    async def search(self, query: str) -> str:
+        return f"found {query}"
+
+    async def expand(self, what: str) -> str:
+        return f"```\n{what or 'list'}\n```"
+
+
 class FakeAgent:
     def __init__(self) -> None:
         self.inbox = Inbox()
@@ -130,6 +140,7 @@ class FakeParts:
     model: Model = MODEL
     thinking_level: str = "off"
     notices: tuple[str, ...] = ()
+    memory: FakeMemory | None = None
 
 
 Play = Callable[["FakeApp", str], AsyncIterator[Event]]

@@ -46,6 +46,18 @@ class TakeoverControl(Protocol):
         ...
 
 
+class MemoryControl(Protocol):
+    """What a user may ask of memory; every text is ready to be shown."""
+
+    async def search(self, query: str) -> str:
+        """Search this session, past sessions, memories and resources."""
+        ...
+
+    async def expand(self, what: str) -> str:
+        """Show a user turn by its number, or an archive by its name."""
+        ...
+
+
 class Parts(NamedTuple):
     """All that belongs to one open session."""
 
@@ -57,6 +69,7 @@ class Parts(NamedTuple):
     thinking_level: str
     notices: tuple[str, ...]
     reason: StartReason = "startup"
+    memory: MemoryControl | None = None
 
 
 class Status(NamedTuple):

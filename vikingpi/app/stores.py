@@ -56,8 +56,11 @@ class OpenStore(NamedTuple):
 
 
 class Takeover(NamedTuple):
+    """`generation` gives the name of the session in the store that mirrors the branch."""
+
     hooks: AgentHooks
     control: Control
+    generation: Callable[[], str]
 
 
 def now_ms() -> int:
@@ -139,7 +142,12 @@ def build_takeover(
     else:
         hooks = ordinary = OrdinaryHooks(courier, options, (session.id, session.file), opened.mode, spawn)
         capture, archive = partial(ordinary.capture, ctx), partial(ordinary.commit, ctx)
-    return Takeover(hooks, Control(courier, ctx, where, counted.count, capture, archive))
+
+    def generation() -> str:
+        known = courier.mirror.generation()
+        return known.name if known is not None else f"pi-{session.id}"
+
+    return Takeover(hooks, Control(courier, ctx, where, counted.count, capture, archive), generation)
 
 
 class _Counter:

@@ -13,9 +13,10 @@ from vikingpi.agent.deps import AgentDeps
 from vikingpi.agent.hooks import AgentHooks, HookChain, StartReason
 from vikingpi.agent.loop import Agent
 from vikingpi.agent.prompt import find_context_files, system_prompt
-from vikingpi.app.app import App, Parts, TakeoverControl
+from vikingpi.app.app import App, MemoryControl, Parts, TakeoverControl
 from vikingpi.app.context import SessionContext
 from vikingpi.app.leftovers import sweep
+from vikingpi.app.memory import build_memory, memory_of
 from vikingpi.app.models import ModelChoice, choose_model
 from vikingpi.app.options import RunOptions
 from vikingpi.app.secrets import REDACT_OFF, make_redactor
@@ -98,6 +99,16 @@ def build_app(prepared: Prepared, mode: Mode, spawn: Spawn, seams: Seams | None 
     return app
 
 
+class _Context(NamedTuple):
+    """What a context store adds to a session."""
+
+    hooks: tuple[AgentHooks, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    control: TakeoverControl | None = None
+    memory: MemoryControl | None = None
+    notices: tuple[str, ...] = ()
+
+
 class _Builder:
     """Opens one session after the other; the store and the ledger are opened once."""
 
@@ -127,23 +138,25 @@ class _Builder:
             model = ModelChoice(fixed, "off") if fixed is not None else await self._choose(session)
             notices = self._start_notices(reason, opened, model)
             ctx = SessionContext(session, prepared.settings, emit)
-            takeover_notice, hooks, control = self._takeover(ctx, session)
+            context = self._context_store(ctx, session)
+            tools = chosen_tools(options, context.tools)
         except BaseException:
             session.close()
             raise
         if options.name and reason != "new" and name_of(session.entries) != options.name:
             session.append("session_info", {"name": options.name})
-        chain = HookChain(hooks, ctx)
-        agent = Agent(self._agent_deps(session, model, chain, emit))
+        chain = HookChain(context.hooks, ctx)
+        agent = Agent(self._agent_deps(session, model, chain, tools, emit))
         return Parts(
             session,
             agent,
             chain,
-            control,
+            context.control,
             model.model,
             model.thinking_level,
-            (*notices, *takeover_notice),
+            (*notices, *context.notices),
             opened.reason,
+            context.memory,
         )
 
     async def _choose(self, session: SessionLog) -> ModelChoice:
@@ -163,35 +176,32 @@ class _Builder:
         first = self._prepared.notices if reason != "new" else ()
         return (*first, *opened.notices, *model.notices)
 
-    def _takeover(
-        self, ctx: SessionContext, session: SessionLog
-    ) -> tuple[tuple[str, ...], tuple[AgentHooks, ...], TakeoverControl | None]:
+    def _context_store(self, ctx: SessionContext, session: SessionLog) -> _Context:
         prepared = self._prepared
         if prepared.store.kind == "off" or prepared.options.no_session:
-            return (), (), None
+            return _Context()
+        settings, paths, transport, log = prepared.settings, prepared.paths, self._seams.transport, self._log
         try:
             if self._store is None:
-                self._store = open_store(
-                    prepared.store,
-                    prepared.settings,
-                    prepared.paths,
-                    self._seams.transport,
-                    self._log,
-                    self._redactor,
-                    self._mode,
-                )
+                self._store = open_store(prepared.store, settings, paths, transport, log, self._redactor, self._mode)
         except StoreError as error:
-            return (f"the context store is off: {error}",), (), None
+            return _Context(notices=(f"the context store is off: {error}",))
         ref = SessionRef(session.id, str(session.path or ""), session.fresh, lambda: _extras(session))
-        built = build_takeover(self._store, ctx, ref, prepared.cwd, prepared.env, self._spawn)
-        return (), (built.hooks,), built.control
+        takeover = build_takeover(self._store, ctx, ref, prepared.cwd, prepared.env, self._spawn)
+        kept = memory_of(self._store, settings, paths, transport, log, prepared.cwd, prepared.env)
+        memory = build_memory(kept, self._store, takeover, ctx)
+        return _Context((takeover.hooks, memory.hooks), memory.tools, takeover.control, memory.control)
 
     def _agent_deps(
-        self, session: SessionLog, model: ModelChoice, chain: HookChain, emit: Callable[[Event], None]
+        self,
+        session: SessionLog,
+        model: ModelChoice,
+        chain: HookChain,
+        tools: tuple[Tool, ...],
+        emit: Callable[[Event], None],
     ) -> AgentDeps:
         prepared = self._prepared
         cwd = Path(session.cwd) if Path(session.cwd).is_dir() and prepared.options.session else prepared.cwd
-        tools = chosen_tools(prepared.options)
         prompt = _system(prepared, cwd, [tool.spec for tool in tools])
         temp = prepared.paths.state / "tmp" / session.id
         env = {**prepared.env, "VPI_SESSION_ID": session.id, "VPI_SESSION_FILE": str(session.path or "")}
@@ -213,14 +223,14 @@ class _Builder:
         )
 
 
-def chosen_tools(options: RunOptions) -> tuple[Tool, ...]:
-    """Give the tools of a run; ConfigError for a name that no tool has."""
+def chosen_tools(options: RunOptions, memory: tuple[Tool, ...] = ()) -> tuple[Tool, ...]:
+    """Give the tools of a run, those of memory last; ConfigError for a name that no tool has."""
     if options.no_tools:
         return ()
     if not options.tools:
-        return builtin_tools()
+        return (*builtin_tools(), *memory)
     names = [name.strip() for name in options.tools.split(",") if name.strip()]
-    tools = (*builtin_tools(), *search_tools())
+    tools = (*builtin_tools(), *search_tools(), *memory)
     known = {tool.spec.name: tool for tool in tools}
     unknown = [name for name in names if name not in known]
     if unknown:

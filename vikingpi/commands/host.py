@@ -85,6 +85,14 @@ class StoreControl(Protocol):
     def overview(self) -> str: ...
 
 
+class MemoryControl(Protocol):
+    """What a user may ask of memory; every text is ready to be shown."""
+
+    async def search(self, query: str) -> str: ...
+
+    async def expand(self, what: str) -> str: ...
+
+
 class OpenParts(Protocol):
     @property
     def session(self) -> OpenSession: ...
@@ -94,6 +102,9 @@ class OpenParts(Protocol):
 
     @property
     def takeover(self) -> StoreControl | None: ...
+
+    @property
+    def memory(self) -> MemoryControl | None: ...
 
     @property
     def model(self) -> Model: ...

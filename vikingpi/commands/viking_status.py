@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from vikingpi.command import Command
 from vikingpi.commands.host import Host
+from vikingpi.commands.viking_memory import MEMORY_WORDS, ask_memory
 
 OFF = "The context store is off."
-WORDS = ("commit", "off", "on", "overview", "reconnect")
+WORDS = tuple(sorted(("commit", "off", "on", "overview", "reconnect", *MEMORY_WORDS)))
 
 
 def viking_commands(app: Host) -> tuple[Command, ...]:
     """Return /viking."""
 
     async def viking(argument: str) -> str:
+        word, _, rest = argument.partition(" ")
+        if word in MEMORY_WORDS:
+            return await ask_memory(app, word, rest.strip())
         store = app.parts.takeover
         if store is None:
             return OFF
@@ -30,4 +34,8 @@ def viking_commands(app: Host) -> tuple[Command, ...]:
             case _:
                 return f"/viking has no `{argument}`; it knows: {', '.join(WORDS)}."
 
-    return (Command("viking", "[commit|overview|reconnect|off|on] - the context store", viking, lambda: WORDS),)
+    return (
+        Command(
+            "viking", "[search|expand|commit|overview|reconnect|off|on] - the context store", viking, lambda: WORDS
+        ),
+    )

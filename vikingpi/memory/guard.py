@@ -13,7 +13,7 @@ _ADDRESS = re.compile(r"\s*[\"']?viking:/", re.IGNORECASE)
 _COMMAND = re.compile(
     r"(?:^|[;&|(\n]|\b(?:sudo|xargs|then|do|exec)\s)\s*"
     r"(?:cat|bat|head|tail|less|more|ls|tree|stat|file|wc|find|du|cp|mv|rm|mkdir|touch|cd|open|curl|wget"
-    r"|(?:e|f)?grep\s+(?:-\S+\s+)*(?:\"[^\"]*\"|'[^']*'|\S+)|rg\s+(?:-\S+\s+)*(?:\"[^\"]*\"|'[^']*'|\S+))"
+    r"|(?:e|f)?grep\s+(?:-\S+\s+)*+(?:\"[^\"]*\"|'[^']*'|\S+)|rg\s+(?:-\S+\s+)*+(?:\"[^\"]*\"|'[^']*'|\S+))"
     r"(?:\s+[^;&|\n]*?)?\s[\"']?viking://",
     re.IGNORECASE,
 )

@@ -41,7 +41,7 @@ class Said(NamedTuple):
 def user_turns(branch: Sequence[Entry]) -> tuple[UserTurn, ...]:
     """Find the user turns of a branch."""
     starts = [index for index, entry in enumerate(branch) if _role(entry) == "user"]
-    stops = [*starts[1:], len(branch)]
+    stops = [*starts[1:], len(branch)][: len(starts)]
     return tuple(UserTurn(n, start, stop) for n, (start, stop) in enumerate(zip(starts, stops, strict=True), 1))
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from vikingpi.agent.hooks import HookContext
-from vikingpi.decode import Json
+from vikingpi.decode import Json, as_dict
 from vikingpi.session.entries import Entry
 from vikingpi.takeover.boundary import Boundary, boundary_of
 from vikingpi.takeover.capture import CaptureOptions, row_of, seed_row, units
@@ -28,7 +28,7 @@ from vikingpi.takeover.state import (
     off_entries,
     view,
 )
-from vikingpi.viking.base import archive_name
+from vikingpi.viking.base import PROFILE_ENTRY, archive_name
 from vikingpi.viking.ledger import CommitRow, Generation, NewRow
 
 
@@ -158,6 +158,8 @@ class Mirror:
         return self._link.ledger.generations.open(self._link.row.id, name, session.id, session.file, failures)
 
     def _write_state(self, generation: str, covered: int, overview: str, archive: int) -> None:
+        if (profile := _covered_profile(self._ctx.branch(), covered)) is not None:
+            self._ctx.append_custom(PROFILE_ENTRY, profile)
         branch, shown, known = self._ctx.branch(), self.view(), self.generation()
         turns, seen = counted_turns(branch, covered)
         stored = self.stored(known) if known is not None else None
@@ -185,3 +187,12 @@ def _rows(branch: Sequence[Entry], first: int, options: CaptureOptions) -> list[
             break
         made.append(row_of(branch, unit, options))
     return made
+
+
+def _covered_profile(branch: Sequence[Entry], covered: int) -> Json | None:
+    """Give the pinned profile when it stands before `covered`, where a resume would not read it."""
+    for index in range(len(branch) - 1, -1, -1):
+        entry = branch[index]
+        if entry.type == "custom" and entry.raw.get("customType") == PROFILE_ENTRY:
+            return as_dict(entry.raw.get("data")) if index <= covered else None
+    return None

@@ -1,0 +1,114 @@
+"""Memory over the store of a run: hooks, tools, and what a user may ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from vikingpi.agent.hooks import HookContext
+from vikingpi.app.stores import OpenStore, Takeover, now_ms
+from vikingpi.config.load import peer_of
+from vikingpi.config.model import Settings
+from vikingpi.config.paths import Paths
+from vikingpi.debuglog import Log
+from vikingpi.decode import Json
+from vikingpi.errors import StoreError, ToolError
+from vikingpi.memory.hooks import MemoryHooks
+from vikingpi.memory.scope import Memory
+from vikingpi.memory.tools import Sources, expand, memory_tools, search
+from vikingpi.messages import Message
+from vikingpi.net import Transport
+from vikingpi.session.tree import build_context
+from vikingpi.tools.base import Tool
+from vikingpi.viking.base import MemoryStore
+from vikingpi.viking.embedded_memory import EmbeddedMemory
+from vikingpi.viking.embedded_sessions import EmbeddedSessions
+from vikingpi.viking.http import HttpApi
+from vikingpi.viking.http_memory import HttpMemory
+from vikingpi.viking.remembered import Remembered
+
+
+class BuiltMemory(NamedTuple):
+    hooks: MemoryHooks
+    tools: tuple[Tool, ...]
+    control: MemoryControl
+
+
+class MemoryControl:
+    """What `/viking search` and `/viking expand` ask; every text is ready to be shown."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    async def search(self, query: str) -> str:
+        """Search this session, past sessions, memories and resources."""
+        return await _said(search, self._sources, {"query": query})
+
+    async def expand(self, what: str) -> str:
+        """Show a user turn by its number, or an archive by its name; without either list them."""
+        word = what.strip()
+        given: Json = {"user_turn": int(word)} if word.isdecimal() else {"archive_id": word}
+        return await _said(expand, self._sources, given)
+
+
+def open_memory(
+    opened: OpenStore, paths: Paths, transport: Transport, log: Log, *, peer: str, only_peer: bool
+) -> tuple[MemoryStore, str]:
+    """Give the memory side of an open store, and whose a new memory becomes there.
+
+    The embedded store notes the project with every memory. A server keeps one project's memories apart from the
+    user's own, so there only a run that is limited to its project writes to them.
+    """
+    endpoint = opened.choice.endpoint
+    if endpoint is None:
+        assert isinstance(opened.store, EmbeddedSessions)
+        return EmbeddedMemory(opened.store.file, now_ms, transport), peer
+    api = HttpApi(
+        transport,
+        endpoint.url,
+        api_key=endpoint.api_key,
+        account=endpoint.account,
+        user=endpoint.user,
+        peer=peer,
+        log=log,
+    )
+    return HttpMemory(api, Remembered(paths.data / "routes.json", now_ms)), peer if only_peer else ""
+
+
+def memory_of(
+    opened: OpenStore,
+    settings: Settings,
+    paths: Paths,
+    transport: Transport,
+    log: Log,
+    cwd: Path,
+    env: Mapping[str, str],
+) -> Memory:
+    """Put the memory of a run together."""
+    peer = peer_of(cwd, settings, env)
+    only_peer = settings.recall_peer_scope == "actor" and bool(peer)
+    store, writer = open_memory(opened, paths, transport, log, peer=peer, only_peer=only_peer)
+    mask: Callable[[str], str] = (lambda text: opened.redactor.mask(text)[0]) if settings.capture_redact else str
+
+    def resting() -> bool:
+        return opened.ledger.stores.get(opened.link.row.identity).retry_at > now_ms()
+
+    return Memory(store, peer if only_peer else "", writer, mask, resting)
+
+
+def build_memory(memory: Memory, opened: OpenStore, takeover: Takeover, ctx: HookContext) -> BuiltMemory:
+    """Put the memory of one session together."""
+
+    def shown() -> tuple[Message, ...]:
+        return takeover.hooks.context(ctx, build_context(ctx.branch()))
+
+    sources = Sources(memory, opened.store, ctx.branch, takeover.generation)
+    return BuiltMemory(MemoryHooks(memory, shown), memory_tools(sources), MemoryControl(sources))
+
+
+async def _said(act: Callable[[Sources, Json], Awaitable[str]], sources: Sources, given: Json) -> str:
+    try:
+        return await act(sources, given)
+    except (StoreError, ToolError) as error:
+        return f"not done: {error}"
