@@ -7,6 +7,7 @@ from tests.takeover_kit import SimServer, SimStore, process, settings
 from vikingpi.events import BoundaryAdvanced, CommitFailed
 from vikingpi.messages import OVERVIEW_MARKER, ToolCall, text_of
 from vikingpi.takeover.state import STATE
+from vikingpi.viking.base import StoreMessage
 from vikingpi.viking.embedded_sessions import EmbeddedSessions
 
 
@@ -241,5 +242,46 @@ def test_a_target_that_ends_with_an_empty_answer_is_archived_like_any_other(tmp_
         await vpi.say("the port is 7071")
         assert await vpi.work() == "the first 1 user turns are now an overview"
         assert not [event for event in vpi.events if isinstance(event, CommitFailed)]
+
+    asyncio.run(run())
+
+
+def test_a_session_made_anew_is_noticed_by_its_birth_whatever_its_counts_say(tmp_path: Path) -> None:
+    async def run() -> None:
+        server = SimServer()
+        vpi = process(tmp_path, SimStore(server))
+        name = f"pi-{vpi.session.id}"
+        await vpi.say("the codename is ALPHA")
+        await vpi.engine.courier.deliver_all()
+        del server.sessions[name]
+        foreign = StoreMessage("user", ({"type": "text", "text": "foreign"},), "", "", ())
+        server.session(name).live += [foreign] * 9
+        server.session(name).total += 9
+        await vpi.say("the port is 7071 " + "filler " * 40)
+        await vpi.say("the owner is MILA")
+        for _ in range(3):
+            await vpi.work()
+        assert vpi.shown().startswith(OVERVIEW_MARKER)
+        for fact in ("ALPHA", "7071", "MILA"):
+            assert fact in vpi.shown()
+
+    asyncio.run(run())
+
+
+def test_an_archive_without_the_target_never_stands_for_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        server = SimServer()
+        sim = SimStore(server)
+        vpi = process(tmp_path, sim)
+        await vpi.say("the codename is ALPHA " + "filler " * 40)
+        await vpi.say("the port is 7071")
+        await vpi.engine.courier.deliver_all()
+        sim.faults = ["gateway-lost"]
+        await vpi.work()
+        server.commit(f"pi-{vpi.session.id}", 3, "foreign")
+        vpi.clock.ms += 5_000
+        await vpi.work()
+        assert any("does not hold" in event.reason for event in vpi.events if isinstance(event, CommitFailed))
+        assert OVERVIEW_MARKER not in vpi.shown() and "ALPHA" in vpi.shown()
 
     asyncio.run(run())

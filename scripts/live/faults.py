@@ -100,6 +100,10 @@ class Lab:
         out, errors = process.communicate(timeout=seconds)
         return process.returncode, (out + errors).decode("utf-8", "replace"), time.monotonic() - begun
 
+    def alone(self) -> float:
+        """Give the time of a turn without any store, as slow as the machine is now."""
+        return max(self.ask("hello", "--no-session", "--store", "off")[2] for _ in range(3))
+
     def turn(self, number: int) -> None:
         code, said, _ = self.ask(self.tell(number))
         if code != 0 or "Traceback" in said:
@@ -168,9 +172,10 @@ def kills(lab: Lab, rounds: int) -> None:
     """vpi is killed with SIGKILL at random moments."""
     lab.begin("kills", wait="commit")
     lab.turn(0)
+    longest = 1.3 * lab.alone() + 0.4
     for number in range(1, rounds + 1):
         process = lab.start(lab.tell(number), "-c")
-        pause = random.uniform(0.15, 1.6)
+        pause = random.uniform(0.1, longest)
         time.sleep(pause)
         process.kill()
         process.communicate()
@@ -186,11 +191,11 @@ def server_killed(lab: Lab) -> None:
     for number in range(3):
         lab.turn(number)
     os.kill(lab.server.pid, signal.SIGKILL)
+    alone = lab.alone()
     code, said, took = lab.ask(lab.tell(3))
-    lab.report.check(
-        "a turn without the server is answered and says so once", code == 0 and said.count("cannot be") == 1, said
-    )
-    lab.report.check(f"it takes no longer than 6 s ({took:.1f} s)", took < 6, took)
+    told = said.count("cannot be reached")
+    lab.report.check("a turn without the server is answered and says so once", code == 0 and told == 1, said)
+    lab.report.check(f"it waits for nothing ({took:.1f} s, {alone:.1f} s without a store)", took < alone + 1.5, took)
     restart(lab)
     lab.control(summaryDelay=0)
     lab.settle()
@@ -214,10 +219,11 @@ def server_frozen(lab: Lab) -> None:
     lab.turn(0)
     os.kill(lab.server.pid, signal.SIGSTOP)
     try:
+        alone = lab.alone()
         _, said, first = lab.ask(lab.tell(1))
-        lab.report.check(f"the first turn ends within 6 s ({first:.1f} s)", first < 6, said)
+        lab.report.check(f"the first turn waits 2 s ({first:.1f} s, {alone:.1f} s alone)", first < alone + 3.5, said)
         _, _, second = lab.ask(lab.tell(2))
-        lab.report.check(f"the second one does not wait again ({second:.1f} s)", second < 3.5, second)
+        lab.report.check(f"the second one does not wait again ({second:.1f} s)", second < alone + 1.5, second)
     finally:
         os.kill(lab.server.pid, signal.SIGCONT)
     lab.settle()
