@@ -199,6 +199,7 @@ class Delivery:
             return
         messages.done(generation.id, rows)
         self.worked()
+        self._link.log({"event": "delivered", "generation": generation.name, "messages": len(rows)})
 
     async def _substitute(self, generation: Generation, row: Row, refusal: StoreRejected) -> None:
         """Try a refused message as plain text, then a placeholder; the refusal of that is not the message's fault."""

@@ -124,7 +124,9 @@ class TakeoverHooks(AgentHooks):
         """What a one-shot run waits for after its answer was printed."""
         polls = self._settings.wait == "overview"
         engine, delivery = self._engine, self._engine.courier.delivery
-        if not delivery.connected and not await _within(engine, UNANSWERED_WAIT, engine.courier.deliver_all()):
+        if not delivery.connected:
+            await _within(engine, UNANSWERED_WAIT, engine.courier.deliver_all())
+        if delivery.connected is False:
             return
         limit = COMMIT_WAIT if delivery.connected else UNANSWERED_WAIT
         if polls:
