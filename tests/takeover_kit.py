@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from vikingpi.agent.hooks import TurnEnd
-from vikingpi.app.context import SessionContext
+from vikingpi.app.context import SessionContext, session_ref
 from vikingpi.config.model import Settings, Takeover
 from vikingpi.decode import Json
 from vikingpi.errors import StoreRejected, StoreUnreachable
@@ -30,7 +30,7 @@ from vikingpi.takeover.courier import Courier
 from vikingpi.takeover.delivery import Link
 from vikingpi.takeover.engine import Engine
 from vikingpi.takeover.hooks import TakeoverHooks
-from vikingpi.takeover.mirror import Mirror, SessionRef
+from vikingpi.takeover.mirror import Mirror
 from vikingpi.viking.base import Archive, CommitReceipt, Health, SessionStatus, SessionStore, StoreMessage, TaskState
 from vikingpi.viking.ledger import Ledger, open_ledger
 
@@ -320,9 +320,8 @@ def process(
         assert record["event"]
 
     link = Link(book, store, "sim", data=data, now=ticks, log=note)
-    ref = SessionRef(log.id, str(log.path or ""), log.fresh, dict)
     capture = CaptureOptions(options.capture_max_length, options.capture_tool_max_chars, "peer", str)
-    mirror = Mirror(link, ctx, ref, capture)
+    mirror = Mirror(link, ctx, session_ref(log), capture)
     courier = Courier(link, ctx, mirror, options.takeover.token_threshold)
     engine = Engine(courier, ctx, options.takeover, ticks.sleep)
     hooks = TakeoverHooks(engine, options.takeover, "print", asyncio.ensure_future)

@@ -12,12 +12,15 @@ from tests.takeover_kit import settings as small_settings
 from vikingpi.agent.hooks import CompactionPrep
 from vikingpi.config.model import Settings
 from vikingpi.messages import AssistantMessage, TextPart, ToolCall, Usage, user_text
-from vikingpi.session.file import SessionLog, memory_session
+from vikingpi.session.entries import Entry
+from vikingpi.session.file import SessionLog, create_session, memory_session, open_session
+from vikingpi.session.reader import read_session
 from vikingpi.takeover.capture import units
 from vikingpi.takeover.state import (
     OFF,
     STATE,
     TakeoverState,
+    View,
     entry_text,
     is_message,
     is_off,
@@ -89,7 +92,8 @@ class Seat:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.session = memory_session("/work")
+        folder = world.folder
+        self.session = create_session(folder, "/work", folder) if world.files else memory_session("/work")
         self.vpi: Process | None = None
         self.seen: tuple[int, str, list[str]] | None = None
         self.off_words: set[str] = set()
@@ -117,7 +121,17 @@ class Seat:
         if self.vpi is not None:
             self.vpi.ledger.database.close()
             self.vpi = None
-        self.session.fresh = self.session.fresh and not self.session.entries
+        self.session.fresh = self.session.fresh and self.session.leaf_id is None
+        if self.session.path is not None and self.session.path.exists():
+            self.session.close()
+            self.session = open_session(self.session.path, self.world.folder, whole_below=0)
+
+    def branch(self) -> tuple[Entry, ...]:
+        """The whole branch, whatever the process has read of it."""
+        path, leaf = self.session.path, self.session.leaf_id
+        if path is None or not path.exists() or leaf is None:
+            return self.session.branch()
+        return SessionLog("", "", read_session(path).entries).branch_to(leaf)
 
     async def run(self, work: Coroutine[Any, Any, object], kill_at: int = -1) -> None:
         self.world.mortal.left = kill_at
@@ -179,7 +193,9 @@ class Seat:
 
     async def tree(self, back: int) -> None:
         """Move the leaf to an earlier message and go on from there."""
-        messages = [entry for entry in self.session.entries if is_message(entry)]
+        path = self.session.path
+        entries = read_session(path).entries if path is not None and path.exists() else self.session.entries
+        messages = [entry for entry in entries if is_message(entry)]
         if messages and not is_off(self.session.branch()):
             self.session.move_leaf(messages[-1 - back % len(messages)].id)
             self.seen = None
@@ -201,6 +217,7 @@ class Seat:
         """The real pi with the published extension goes on with the session."""
         self.kill()
         session, server, name = self.session, self.world.server, f"pi-{self.session.id}"
+        session.known.load()
         before = view(session.branch())
         synced = before.state.synced_entry_count if before.state is not None else 0
         for _ in range(1 + k % 2):
@@ -231,6 +248,11 @@ class Seat:
             session.append_custom(STATE, data)
         session.fresh = False
 
+    def view(self, vpi: Process) -> View:
+        """What vpi sees, with the index of the first kept entry counted from the root."""
+        shown = vpi.engine.mirror.view()
+        return shown._replace(first=shown.first + len(self.branch()) - len(self.session.branch()))
+
     def messages(self) -> list[StoreMessage]:
         return [
             message
@@ -243,7 +265,7 @@ class Seat:
         said = " ".join(str(message.parts) for message in self.messages())
         assert not [word for word in self.off_words if word in said], "said while off, and stored"
         vpi = self.process()
-        branch, shown = self.session.branch(), vpi.engine.mirror.view()
+        branch, shown = self.branch(), self.view(vpi)
         words = [w for entry in branch[: shown.first] if is_message(entry) for w in entry_text(entry).split()]
         missing = [w for w in words if w.startswith("W") and w not in shown.summary and w not in self.pi_word]
         assert not missing, f"neither kept nor in the overview: {missing}"
@@ -266,33 +288,37 @@ class Seat:
                 world.clock.ms += 81_000
             await self.work()
             world.check()
-            first = self.process().engine.mirror.view().first if first < 0 else first
-        vpi, branch = self.process(), self.session.branch()
+            first = self.view(self.process()).first if first < 0 else first
+        vpi, branch = self.process(), self.branch()
         self.check_stored(vpi)
         stopped = [i for i in off_entries(branch) if is_message(branch[i])] or vpi.engine.courier.state().dead
         if not stopped:
-            assert vpi.engine.mirror.view().first > first, "the boundary does not advance"
+            assert self.view(vpi).first > first, "the boundary does not advance"
 
     def check_stored(self, vpi: Process) -> None:
         generation = vpi.engine.mirror.generation()
         assert generation is not None
         marks = [mark for mark in self.world.server.marks(generation.name) if not mark.startswith("seed:")]
         assert len(marks) == len(set(marks)), "stored twice"
-        branch = self.session.branch()
+        branch = self.branch()
         places = {entry.id: index for index, entry in enumerate(branch)}
         assert all(mark in places for mark in marks), "entries of another branch"
         order = [places[mark] for mark in marks]
         assert order == sorted(order), "stored out of order"
-        shown = vpi.engine.mirror.view()
+        shown = self.view(vpi)
         missing = [unit.key for unit in units(branch, shown.first, off_entries(branch)) if unit.key not in marks]
         assert not missing, f"never stored: {missing}"
 
 
 class World:
-    """The operations of a schedule; `seat` 0 and 1 are two sessions on one machine."""
+    """The operations of a schedule; `seat` 0 and 1 are two sessions on one machine.
 
-    def __init__(self, folder: Path, keep: int) -> None:
+    With `files` every new process reads no more of a session's file than a resume does.
+    """
+
+    def __init__(self, folder: Path, keep: int, *, files: bool = False) -> None:
         self.folder = folder
+        self.files = files
         self.server = SimServer()
         self.server.instant = None
         self.mortal = Mortal()
@@ -380,17 +406,18 @@ class World:
             pending = [archive for archive in session.archives if archive.by == "vpi" and archive.state == "pending"]
             assert len(pending) <= 1, f"{len(pending)} open commits in {name}"
         for seat in self.seats:
-            if seat.session.entries:
+            if seat.session.leaf_id is not None:
                 seat.check()
 
     async def finish(self) -> None:
         for seat in self.seats:
-            if seat.session.entries:
+            if seat.session.leaf_id is not None:
                 await seat.finish()
 
     def close(self) -> None:
         for seat in self.seats:
             seat.kill()
+            seat.session.close()
 
 
 def session_of(world: World) -> SessionLog:

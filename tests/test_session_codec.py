@@ -18,7 +18,7 @@ from vikingpi.messages import (
     UserMessage,
 )
 from vikingpi.session.entries import encode_line, message_from_json, message_to_json, usage_from_json
-from vikingpi.session.reader import parse_line
+from vikingpi.session.lines import parse_line
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 counts = st.integers(0, 2**53)

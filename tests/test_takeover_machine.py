@@ -39,9 +39,9 @@ SEAT = strategies.sampled_from((0, 0, 0, 1))
 STEP = strategies.tuples(strategies.sampled_from(OPERATIONS), SEAT, strategies.integers(0, 29))
 
 
-async def play(keep: int, schedule: list[tuple[str, int, int]]) -> None:
+async def play(keep: int, schedule: list[tuple[str, int, int]], *, files: bool = False) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        world = World(Path(folder), keep)
+        world = World(Path(folder), keep, files=files)
         try:
             for name, seat, k in schedule:
                 await world.op(name, seat, k)
@@ -57,3 +57,11 @@ def test_nothing_is_lost_stored_twice_or_covered_without_its_overview(
     keep: int, schedule: list[tuple[str, int, int]]
 ) -> None:
     asyncio.run(play(keep, schedule))
+
+
+@settings(max_examples=SCHEDULES // 3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(keep=strategies.integers(0, 2), schedule=strategies.lists(STEP, max_size=40))
+def test_the_same_holds_where_every_process_reads_only_the_end_of_the_session_file(
+    keep: int, schedule: list[tuple[str, int, int]]
+) -> None:
+    asyncio.run(play(keep, schedule, files=True))

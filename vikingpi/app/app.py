@@ -14,7 +14,6 @@ from vikingpi.events import Event, StoreState
 from vikingpi.llm.base import Model
 from vikingpi.messages import AssistantMessage, ImagePart, TextPart, UserMessage
 from vikingpi.session.file import SessionLog
-from vikingpi.session.tree import name_of, totals_of
 from vikingpi.tools.base import close_tools
 
 
@@ -73,7 +72,7 @@ class Parts(NamedTuple):
 
 
 class Status(NamedTuple):
-    """What the status bar shows; tokens and cost are totals of the session file."""
+    """What the status bar shows; tokens and cost are totals of the session file, -1 while they are not known."""
 
     cwd: str
     session_name: str
@@ -147,18 +146,18 @@ class App:
         """The figures of the status bar."""
         parts = self.parts
         session, agent = parts.session, parts.agent
-        usage = totals_of(session.entries)
+        usage = session.known.totals
         model = agent.deps.model
         store = parts.takeover.state() if parts.takeover is not None else StoreState("off", None)
         return Status(
             session.cwd,
-            name_of(session.entries),
+            session.known.name or "",
             f"{model.provider}/{model.id}",
             agent.deps.thinking_level,
-            usage.input,
-            usage.output,
-            usage.cache_read,
-            usage.cost.total,
+            usage.input if usage is not None else -1,
+            usage.output if usage is not None else -1,
+            usage.cache_read if usage is not None else -1,
+            usage.cost.total if usage is not None else -1.0,
             agent.context_tokens(),
             model.context_window,
             store,

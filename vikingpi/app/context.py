@@ -1,4 +1,4 @@
-"""The hook context: all of the program that a hook may touch."""
+"""What the open session shows to hooks and to takeover."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from vikingpi.decode import Json
 from vikingpi.events import Event
 from vikingpi.session.entries import Entry
 from vikingpi.session.file import SessionLog
+from vikingpi.session.tree import model_of, thinking_of, totals_to_json
+from vikingpi.takeover.mirror import SessionRef
+from vikingpi.takeover.state import OFF
 
 
 class SessionContext:
@@ -35,3 +38,36 @@ class SessionContext:
 
     def emit(self, event: Event) -> None:
         self._emit(event)
+
+
+def session_ref(session: SessionLog) -> SessionRef:
+    """Give what takeover needs to know of a session; reads all of it where its end does not tell enough."""
+    if session.known.skipped is None:
+        session.known.load()
+    return SessionRef(
+        session.id,
+        str(session.path or ""),
+        session.fresh,
+        lambda: _extras(session),
+        skipped=lambda: session.known.skipped or 0,
+        load=session.known.load,
+        moved=lambda: session.moved,
+    )
+
+
+def _extras(session: SessionLog) -> Json:
+    """What a takeover state keeps of everything before it; `off`: a stretch may have been kept away from the store."""
+    branch, known = session.branch(), session.known
+    model = model_of(branch)
+    extras: Json = {
+        "thinkingLevel": thinking_of(branch) or "off",
+        "entriesBefore": (known.skipped or 0) + len(branch),
+        "off": any(entry.raw.get("customType") == OFF for entry in branch),
+    }
+    if known.name is not None:
+        extras["name"] = known.name
+    if known.totals is not None:
+        extras["totals"] = totals_to_json(known.totals)
+    if model is not None:
+        extras["model"] = {"provider": model[0], "id": model[1]}
+    return extras

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from vikingpi.config.paths import Paths
 from vikingpi.errors import SessionError, SessionLocked
 from vikingpi.session.catalog import default_directory, find, newest
 from vikingpi.session.file import SessionLog, create_session, fork_session, memory_session, open_session
+from vikingpi.session.scan import scan_start
 
 
 class Folder(NamedTuple):
@@ -60,6 +62,19 @@ def open_chosen(options: RunOptions, folder: Folder) -> Opened:
 def new_session(folder: Folder) -> Opened:
     """Begin an empty session; its file appears with the first message."""
     return Opened(create_session(folder.path, str(folder.cwd), folder.paths.locks), "startup")
+
+
+async def learn_start(session: SessionLog) -> None:
+    """Find out in the background what the end of the session's file does not tell: its totals and its name."""
+    known, path = session.known, session.path
+    if path is None or known.totals is not None:
+        return
+    try:
+        found = await asyncio.to_thread(scan_start, path, known.start, lambda: session.closed)
+    except OSError:
+        return  # The file is gone or unreadable; the next write says so.
+    if found is not None:
+        known.learn(*found)
 
 
 def _by_name(name: str, folder: Folder) -> Opened:

@@ -14,13 +14,13 @@ from vikingpi.agent.hooks import AgentHooks, HookChain, StartReason
 from vikingpi.agent.loop import Agent
 from vikingpi.agent.prompt import find_context_files, system_prompt
 from vikingpi.app.app import App, MemoryControl, Parts, TakeoverControl
-from vikingpi.app.context import SessionContext
+from vikingpi.app.context import SessionContext, session_ref
 from vikingpi.app.leftovers import sweep
 from vikingpi.app.memory import build_memory, memory_of
 from vikingpi.app.models import ModelChoice, choose_model
 from vikingpi.app.options import RunOptions
 from vikingpi.app.secrets import REDACT_OFF, make_redactor
-from vikingpi.app.sessions import Folder, Opened, new_session, open_chosen, session_folder
+from vikingpi.app.sessions import Folder, Opened, learn_start, new_session, open_chosen, session_folder
 from vikingpi.app.stores import OpenStore, StoreChoice, build_takeover, choose_store, open_store
 from vikingpi.commands.misc import all_commands
 from vikingpi.config.load import bypassed, load
@@ -28,7 +28,6 @@ from vikingpi.config.model import Settings
 from vikingpi.config.paths import Paths, locate
 from vikingpi.config.trust import is_trusted
 from vikingpi.debuglog import Log, open_log
-from vikingpi.decode import Json
 from vikingpi.errors import ConfigError, StoreError
 from vikingpi.events import Event
 from vikingpi.llm.base import Model, ProviderFor
@@ -36,8 +35,6 @@ from vikingpi.llm.registry import Catalog, find_provider, load_catalog
 from vikingpi.messages import ToolSpec
 from vikingpi.net import HttpTransport, Transport
 from vikingpi.session.file import SessionLog
-from vikingpi.session.tree import model_of, name_of, thinking_of, totals_of
-from vikingpi.takeover.mirror import SessionRef
 from vikingpi.tools.base import Tool, ToolContext
 from vikingpi.tools.builtin import builtin_tools, search_tools
 
@@ -139,14 +136,18 @@ class _Builder:
             notices = self._start_notices(reason, opened, model)
             ctx = SessionContext(session, prepared.settings, emit)
             context = self._context_store(ctx, session)
+            if context.control is None or not prepared.settings.takeover.enabled:
+                _unfold(session, captured=context.control is not None)
             tools = chosen_tools(options, context.tools)
         except BaseException:
             session.close()
             raise
-        if options.name and reason != "new" and name_of(session.entries) != options.name:
+        if options.name and reason != "new" and session.known.name != options.name:
             session.append("session_info", {"name": options.name})
         chain = HookChain(context.hooks, ctx)
         agent = Agent(self._agent_deps(session, model, chain, tools, emit))
+        if self._mode == "repl" and session.known.totals is None:
+            self._spawn(learn_start(session))
         return Parts(
             session,
             agent,
@@ -186,8 +187,7 @@ class _Builder:
                 self._store = open_store(prepared.store, settings, paths, transport, log, self._redactor, self._mode)
         except StoreError as error:
             return _Context(notices=(f"the context store is off: {error}",))
-        ref = SessionRef(session.id, str(session.path or ""), session.fresh, lambda: _extras(session))
-        takeover = build_takeover(self._store, ctx, ref, prepared.cwd, prepared.env, self._spawn)
+        takeover = build_takeover(self._store, ctx, session_ref(session), prepared.cwd, prepared.env, self._spawn)
         kept = memory_of(self._store, settings, paths, transport, log, prepared.cwd, prepared.env)
         memory = build_memory(kept, self._store, takeover, ctx)
         return _Context((takeover.hooks, memory.hooks), memory.tools, takeover.control, memory.control)
@@ -221,6 +221,12 @@ class _Builder:
             lambda: prompt,
             tool_context,
         )
+
+
+def _unfold(session: SessionLog, *, captured: bool) -> None:
+    """Read the history that only takeover would replace by its overview."""
+    if session.known.covered or captured:
+        session.known.load()
 
 
 def chosen_tools(options: RunOptions, memory: tuple[Tool, ...] = ()) -> tuple[Tool, ...]:
@@ -258,23 +264,3 @@ def _text_or_file(value: str) -> str:
         return Path(value).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise ConfigError(f"cannot read {value}: {error.strerror or error}") from error
-
-
-def _extras(session: SessionLog) -> Json:
-    """What a takeover state keeps of everything before it."""
-    entries, branch = session.entries, session.branch()
-    model, usage = model_of(branch), totals_of(entries)
-    extras: Json = {
-        "name": name_of(entries),
-        "thinkingLevel": thinking_of(branch) or "off",
-        "totals": {
-            "input": usage.input,
-            "output": usage.output,
-            "cacheRead": usage.cache_read,
-            "cacheWrite": usage.cache_write,
-            "cost": usage.cost.total,
-        },
-    }
-    if model is not None:
-        extras["model"] = {"provider": model[0], "id": model[1]}
-    return extras

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vikingpi.command import Command
-from vikingpi.commands.host import Host
+from vikingpi.commands.host import Figures, Host
 
 BUSY = "The model is still at work: wait for it, or abort it with Esc, then try again."
 
@@ -49,8 +49,14 @@ def session_text(app: Host) -> str:
         f"- file: {session.path if session.path is not None else '(not kept)'}",
         f"- folder: {session.cwd}",
         f"- entries on this branch: {len(entries)}, messages: {messages}",
-        f"- tokens: {figures.tokens_in} in, {figures.tokens_out} out, {figures.cache_read} read from the cache",
-        f"- cost: ${figures.cost:.4f}",
+        _spent(figures),
         f"- context: {figures.context_tokens if figures.context_tokens >= 0 else '?'} of {figures.context_window}",
     ]
     return "\n".join(lines)
+
+
+def _spent(figures: Figures) -> str:
+    if figures.tokens_in < 0:
+        return "- tokens and cost: ? (the beginning of the file is still being read)"
+    tokens = f"{figures.tokens_in} in, {figures.tokens_out} out, {figures.cache_read} read from the cache"
+    return f"- tokens: {tokens}\n- cost: ${figures.cost:.4f}"

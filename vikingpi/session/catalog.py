@@ -15,7 +15,7 @@ from vikingpi.errors import SessionError
 from vikingpi.messages import TextPart
 from vikingpi.session.entries import content_from_json, whole
 from vikingpi.session.ids import is_session_id
-from vikingpi.session.reader import parse_line
+from vikingpi.session.lines import parse_line
 
 HEAD_BYTES = 32 * 1024
 MORE_HEAD_BYTES = 512 * 1024

@@ -11,28 +11,31 @@ from vikingpi.errors import SessionError
 from vikingpi.messages import Message
 from vikingpi.session.entries import Entry, encode_line, message_to_json
 from vikingpi.session.ids import file_name, is_session_id, iso_time, new_entry_id, new_session_id
-from vikingpi.session.leaf import choose_leaf, path_to
+from vikingpi.session.known import Known
+from vikingpi.session.leaf import CONVERSATION
+from vikingpi.session.lines import parse_line
 from vikingpi.session.lock import lock_session
-from vikingpi.session.reader import VERSION, parse_line, read_session
-from vikingpi.session.tree import labels_of, name_of
+from vikingpi.session.reader import VERSION, WHOLE_BELOW, read_end, read_session
+from vikingpi.session.tree import STATE_TYPE, labels_of, name_of
 from vikingpi.session.writer import Writer
 
 Clock = Callable[[], float]
-STATE_TYPE = "ov-takeover"
 
 
 class SessionLog:
     """One open session with one writer.
 
     `path` is None for a session that lives in memory only. `fresh` is True while the file was made by this
-    process and no takeover state was copied into it. `notices` has a line for everything odd about the file.
+    process and no takeover state was copied into it. `moved` is True from a move of the leaf until a message is
+    added there. `known` says what is in memory: after a resume perhaps only the end of the branch. `notices` has a
+    line for everything odd about the file.
     """
 
     def __init__(
         self,
         session_id: str,
         cwd: str,
-        entries: Iterable[Entry] = (),
+        entries: Iterable[Entry] | Known = (),
         *,
         writer: Writer | None = None,
         path: Path | None = None,
@@ -42,44 +45,34 @@ class SessionLog:
         self.cwd = cwd
         self.path = path
         self.fresh = True
-        self.notices: tuple[str, ...] = ()
+        self.closed = False
+        self.moved = False
+        self.known = entries if isinstance(entries, Known) else Known(entries)
+        self.notices = self.known.notices
         self._writer = writer
         self._clock = clock
-        self._entries = list(entries)
-        self._entries_seen: tuple[Entry, ...] | None = None
-        self._by_id = {entry.id: entry for entry in self._entries}
-        self._branch: list[Entry] = []
-        self._branch_seen: tuple[Entry, ...] | None = None
-        leaf, notice = choose_leaf(self._entries, self._by_id)
-        if notice:
-            self.notices += (notice,)
-        self.move_leaf(leaf)
 
     @property
     def leaf_id(self) -> str | None:
         """The entry that the next one hangs from."""
-        return self._branch[-1].id if self._branch else None
+        return self.known.leaf_id
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """All entries in file order."""
-        if self._entries_seen is None:
-            self._entries_seen = tuple(self._entries)
-        return self._entries_seen
+        """All entries in file order; reads the rest of the file when it is not in memory (SessionError)."""
+        return self.known.all()
 
     def branch(self) -> tuple[Entry, ...]:
-        """Return the entries from the root to the leaf."""
-        if self._branch_seen is None:
-            self._branch_seen = tuple(self._branch)
-        return self._branch_seen
+        """Return the entries from the root to the leaf, after a resume perhaps only the end of them."""
+        return self.known.branch()
 
     def branch_to(self, entry_id: str) -> tuple[Entry, ...]:
-        """Return the entries from the root to `entry_id`; empty if there is none."""
-        return tuple(path_to(self._by_id, entry_id)[0])
+        """Return the entries from the root to `entry_id`; empty if there is none. SessionError as for `entries`."""
+        return self.known.path(entry_id)
 
     def get(self, entry_id: str) -> Entry | None:
-        """Return an entry of any branch."""
-        return self._by_id.get(entry_id)
+        """Return an entry of any branch. SessionError as for `entries`."""
+        return self.known.get(entry_id)
 
     def append(self, type: str, fields: Json) -> Entry:
         """Write an entry below the leaf and make it the leaf; SessionError if it cannot be written.
@@ -98,11 +91,8 @@ class SessionLog:
         if self._writer is not None:
             self._writer.write(line, starts=_starts(type, raw))
         entry = Entry(head["id"], head["parentId"], type, head["timestamp"], raw)
-        self._entries.append(entry)
-        self._entries_seen = None
-        self._by_id[entry.id] = entry
-        self._branch.append(entry)
-        self._branch_seen = None
+        self.known.add(entry)
+        self.moved = self.moved and type not in CONVERSATION
         return entry
 
     def append_message(self, message: Message) -> Entry:
@@ -115,13 +105,11 @@ class SessionLog:
 
     def move_leaf(self, entry_id: str | None) -> None:
         """Let the next entry hang from `entry_id` (None: a new root), in memory only; SessionError if unknown."""
-        if entry_id is not None and entry_id not in self._by_id:
+        if entry_id is not None and self.get(entry_id) is None:
             raise SessionError(f"session {self.id} has no entry {entry_id}")
-        path, notice = path_to(self._by_id, entry_id)
-        self._branch = path
-        self._branch_seen = None
-        if notice and notice not in self.notices:
-            self.notices += (notice,)
+        self.known.go(entry_id)
+        self.moved = True
+        self.notices += tuple(notice for notice in self.known.notices if notice not in self.notices)
 
     def sync(self) -> None:
         """Have the disk hold everything; SessionError if it refuses."""
@@ -130,6 +118,7 @@ class SessionLog:
 
     def close(self) -> None:
         """Close the file and release the lock."""
+        self.closed = True
         if self._writer is not None:
             self._writer.close()
 
@@ -161,19 +150,22 @@ def create_session(
     return SessionLog(name, cwd, writer=writer, path=path, clock=clock)
 
 
-def open_session(path: Path, locks: Path, *, cwd: str = "", clock: Clock = time.time) -> SessionLog:
+def open_session(
+    path: Path, locks: Path, *, cwd: str = "", clock: Clock = time.time, whole_below: int = WHOLE_BELOW
+) -> SessionLog:
     """Open a session file for reading and appending, at the leaf where it ends.
 
-    `cwd` is for a file that names none, in particular an empty one, which becomes a new session. SessionError: not
-    found, unreadable, no session; SessionLocked: another process has it.
+    Of a file of more than `whole_below` bytes only the end is read where that is enough to go on. `cwd` is for a
+    file that names none, in particular an empty one, which becomes a new session. SessionError: not found,
+    unreadable, no session; SessionLocked: another process has it.
     """
-    data = read_session(path)
+    data = read_end(path, whole_below=whole_below)
     now = clock()
     name = data.id or new_session_id(now)
     lock = lock_session(locks, name)
     try:
         if _size(path) != data.end:
-            data = read_session(path)
+            data = read_end(path, whole_below=whole_below)
     except SessionError:
         lock.release()
         raise
@@ -181,7 +173,8 @@ def open_session(path: Path, locks: Path, *, cwd: str = "", clock: Clock = time.
     header = b"" if data.id else _header(name, iso_time(now), cwd, "")
     writer = Writer(path, locks, name, header=header, end=data.end, open_end=data.open_end)
     writer.lock(lock)
-    log = SessionLog(name, cwd, data.entries, writer=writer, path=path, clock=clock)
+    known = Known(data.entries, data.tail, lambda: read_session(path).entries)
+    log = SessionLog(name, cwd, known, writer=writer, path=path, clock=clock)
     log.notices = data.notices + log.notices
     log.fresh = not data.id
     return log
@@ -202,6 +195,7 @@ def fork_session(
     may be locked by another process. SessionError: unreadable, no such entry, not writable.
     """
     origin = _look_into(source) if isinstance(source, Path) else source
+    origin.known.load()
     if at and origin.get(at) is None:
         raise SessionError(f"session {origin.id} has no entry {at}")
     branch = origin.branch_to(at) if at else origin.branch()

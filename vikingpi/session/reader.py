@@ -7,24 +7,29 @@ rewritten.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
+from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from vikingpi.decode import Json, as_dict, as_int, as_str
 from vikingpi.errors import SessionError
-from vikingpi.session.entries import Entry, whole
+from vikingpi.session.entries import Entry
 from vikingpi.session.ids import is_session_id
+from vikingpi.session.lines import entry_of, parse_line
+from vikingpi.session.tail import Tail, read_tail
 
 VERSION = 3
+WHOLE_BELOW = 256 * 1024
+_HEAD_BYTES = 64 * 1024
 _HEADER_START = b'{"type":"session"'
 
 
 class SessionData(NamedTuple):
     """What a file holds. `id` is empty where there is no header yet; `end` is its size in bytes.
 
-    `open_end` says that the last byte is no newline, so the next line needs one before it.
+    `open_end` says that the last byte is no newline, so the next line needs one before it. With a `tail`, `entries`
+    are only those of the tail.
     """
 
     id: str
@@ -34,6 +39,7 @@ class SessionData(NamedTuple):
     end: int
     open_end: bool
     notices: tuple[str, ...]
+    tail: Tail | None = None
 
 
 class _Lines(NamedTuple):
@@ -54,7 +60,7 @@ def read_session(path: Path) -> SessionData:
         with path.open("rb") as lines:
             found = _parse(lines)
     except OSError as error:
-        raise SessionError(f"cannot read session file {path}: {error.strerror or error}") from error
+        raise _unreadable(path, error) from error
     notices = _line_notices(found)
     if not found.objects:
         if found.end and not found.torn_header:
@@ -76,18 +82,32 @@ def read_session(path: Path) -> SessionData:
     return SessionData(session_id, cwd, parent, entries, found.end, found.open_end, notices + more)
 
 
-def parse_line(line: bytes) -> Json | None:
-    """Decode one line; None if it holds no JSON object. NUL bytes around it (a crash leaves some) are ignored."""
-    text = line.strip(b"\0 \t\r\n").removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+def read_end(path: Path, *, whole_below: int = WHOLE_BELOW) -> SessionData:
+    """Read what a resumed session shows: the end of a branch, or all of a file that is short or needs it.
+
+    Raise what `read_session` raises.
+    """
     try:
-        value: object = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(value, dict):
-        return None
-    if "\\ud" in text or "\\uD" in text:
-        value = whole(cast(Json, value))
-    return cast(Json, value)
+        size = path.stat().st_size if path.is_file() else 0
+        header = _head(path) if size > whole_below else None
+        session_id = as_str(header.get("id")) if header is not None else ""
+        if header is None or header.get("version") != VERSION or not is_session_id(session_id):
+            return read_session(path)
+        tail = read_tail(path, session_id, size)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if tail is None:
+        return read_session(path)
+    cwd, parent = as_str(header.get("cwd")), as_str(header.get("parentSession"))
+    return SessionData(session_id, cwd, parent, tail.entries, size, tail.open_end, tail.notices, tail)
+
+
+def _head(path: Path) -> Json | None:
+    """Return the header, None if the file does not begin with one."""
+    with path.open("rb") as file:
+        start = file.read(_HEAD_BYTES)
+    value = next((value for line in BytesIO(start) if (value := parse_line(line)) is not None), None)
+    return value if value is not None and value.get("type") == "session" else None
 
 
 def _parse(lines: Iterable[bytes]) -> _Lines:
@@ -122,6 +142,10 @@ def _line_notices(found: _Lines) -> tuple[str, ...]:
     return tuple(notices)
 
 
+def _unreadable(path: Path, error: OSError) -> SessionError:
+    return SessionError(f"cannot read session file {path}: {error.strerror or error}")
+
+
 def _no_session(path: Path) -> SessionError:
     return SessionError(f"{path} is not a session file", hint="a session file begins with a line of type session")
 
@@ -152,14 +176,13 @@ def _entries(objects: Iterable[Json]) -> tuple[tuple[Entry, ...], tuple[str, ...
     seen: set[str] = set()
     nameless = twice = 0
     for raw in objects:
-        entry_id = as_str(raw.get("id"))
-        if not entry_id or raw.get("type") == "session":
+        entry = entry_of(raw)
+        if entry is None:
             nameless += 1
             continue
-        twice += entry_id in seen
-        seen.add(entry_id)
-        parent = as_str(raw.get("parentId")) or None
-        entries.append(Entry(entry_id, parent, as_str(raw.get("type")), as_str(raw.get("timestamp")), raw))
+        twice += entry.id in seen
+        seen.add(entry.id)
+        entries.append(entry)
     notices: tuple[str, ...] = ()
     if nameless:
         notices += (f"ignored {nameless} line(s) of the session file that have no entry id",)

@@ -20,6 +20,7 @@ from vikingpi.messages import (
 from vikingpi.session.entries import Entry, content_from_json, message_from_json, usage_from_json
 from vikingpi.session.ids import ms_of
 
+STATE_TYPE = "ov-takeover"
 COMPACTION_LEAD = "The conversation before this point was condensed into this summary:"
 BRANCH_LEAD = "Before this point another line of the conversation was tried and left. Its summary:"
 
@@ -44,7 +45,7 @@ def build_context(branch: Sequence[Entry]) -> tuple[Message, ...]:
 def model_of(branch: Sequence[Entry]) -> tuple[str, str] | None:
     """Return provider and model id in use at the end of the branch; None if it names none."""
     for entry in reversed(branch):
-        found = _model_named_by(entry)
+        found = model_named_by(entry)
         if all(found):
             return found
     return None
@@ -53,14 +54,36 @@ def model_of(branch: Sequence[Entry]) -> tuple[str, str] | None:
 def thinking_of(branch: Sequence[Entry]) -> str | None:
     """Return the thinking level in use at the end of the branch; None if it names none."""
     for entry in reversed(branch):
-        if entry.type == "thinking_level_change":
-            level = as_str(entry.raw.get("thinkingLevel"))
-        else:
-            level = as_str(_state_data(entry).get("thinkingLevel"))
-        level = level or as_str(as_dict(entry.raw.get("message")).get("thinkingLevel"))
+        level = level_named_by(entry)
         if level:
             return level
     return None
+
+
+def model_named_by(entry: Entry) -> tuple[str, str]:
+    """Return provider and model id that an entry puts into use, empty where it says nothing of it."""
+    if entry.type == "model_change":
+        return as_str(entry.raw.get("provider")), as_str(entry.raw.get("modelId"))
+    message = as_dict(entry.raw.get("message")) if entry.type == "message" else {}
+    if message.get("role") == "assistant":
+        return as_str(message.get("provider")), as_str(message.get("model"))
+    model = as_dict(state_data(entry).get("model"))
+    return as_str(model.get("provider")), as_str(model.get("id"))
+
+
+def level_named_by(entry: Entry) -> str:
+    """Return the thinking level that an entry puts into use, empty where it says nothing of it."""
+    if entry.type == "thinking_level_change":
+        return as_str(entry.raw.get("thinkingLevel"))
+    level = as_str(state_data(entry).get("thinkingLevel"))
+    return level or as_str(as_dict(entry.raw.get("message")).get("thinkingLevel"))
+
+
+def state_data(entry: Entry) -> Json:
+    """Return the data of a takeover state; empty for any other entry."""
+    if entry.type != "custom" or entry.raw.get("customType") != STATE_TYPE:
+        return {}
+    return as_dict(entry.raw.get("data"))
 
 
 def name_of(entries: Sequence[Entry]) -> str:
@@ -68,7 +91,7 @@ def name_of(entries: Sequence[Entry]) -> str:
     for entry in reversed(entries):
         if entry.type == "session_info":
             return as_str(entry.raw.get("name")).strip()
-        state = _state_data(entry)
+        state = state_data(entry)
         if "name" in state:
             return as_str(state["name"]).strip()
     return ""
@@ -87,22 +110,44 @@ def totals_of(entries: Iterable[Entry]) -> Usage:
     """Add up the usage of every entry, on all branches."""
     total = Usage()
     for entry in entries:
-        usage = usage_of(entry)
-        cost, more = total.cost, usage.cost
-        total = Usage(
-            total.input + usage.input,
-            total.output + usage.output,
-            total.cache_read + usage.cache_read,
-            total.cache_write + usage.cache_write,
-            total.reasoning + usage.reasoning,
-            Cost(
-                cost.input + more.input,
-                cost.output + more.output,
-                cost.cache_read + more.cache_read,
-                cost.cache_write + more.cache_write,
-            ),
-        )
+        total = add_usage(total, usage_of(entry))
     return total
+
+
+def add_usage(one: Usage, other: Usage) -> Usage:
+    """Add two usages."""
+    if other == Usage():
+        return one
+    cost, more = one.cost, other.cost
+    return Usage(
+        one.input + other.input,
+        one.output + other.output,
+        one.cache_read + other.cache_read,
+        one.cache_write + other.cache_write,
+        one.reasoning + other.reasoning,
+        Cost(
+            cost.input + more.input,
+            cost.output + more.output,
+            cost.cache_read + more.cache_read,
+            cost.cache_write + more.cache_write,
+        ),
+    )
+
+
+def totals_to_json(usage: Usage) -> Json:
+    """Write the totals that a takeover state keeps of everything before it."""
+    return {
+        "input": usage.input,
+        "output": usage.output,
+        "cacheRead": usage.cache_read,
+        "cacheWrite": usage.cache_write,
+        "cost": usage.cost.total,
+    }
+
+
+def totals_from_json(value: object) -> Usage:
+    """Read the totals of a takeover state."""
+    return usage_from_json({**as_dict(value), "cost": {"total": as_dict(value).get("cost")}})
 
 
 def usage_of(entry: Entry) -> Usage:
@@ -204,19 +249,3 @@ def _bash_text(message: Json) -> str:
         where = as_str(message.get("fullOutputPath"))
         lines.append("The output is cut." + (f" All of it is in {where}" if where else ""))
     return "\n".join(lines)
-
-
-def _model_named_by(entry: Entry) -> tuple[str, str]:
-    if entry.type == "model_change":
-        return as_str(entry.raw.get("provider")), as_str(entry.raw.get("modelId"))
-    message = as_dict(entry.raw.get("message")) if entry.type == "message" else {}
-    if message.get("role") == "assistant":
-        return as_str(message.get("provider")), as_str(message.get("model"))
-    model = as_dict(_state_data(entry).get("model"))
-    return as_str(model.get("provider")), as_str(model.get("id"))
-
-
-def _state_data(entry: Entry) -> Json:
-    if entry.type != "custom" or entry.raw.get("customType") != "ov-takeover":
-        return {}
-    return as_dict(entry.raw.get("data"))

@@ -9,7 +9,7 @@ from vikingpi.agent.hooks import HookContext
 from vikingpi.errors import StoreError
 from vikingpi.events import StoreState
 from vikingpi.takeover.courier import Courier
-from vikingpi.takeover.state import OFF, is_off, is_user
+from vikingpi.takeover.state import OFF, is_off, is_user, turns_before
 from vikingpi.viking.ledger import CommitRow
 
 
@@ -55,7 +55,8 @@ class Control:
             answers = f"answers (version {health.version})"
         except StoreError as error:
             answers = f"does not answer: {error}"
-        users = sum(1 for entry in self._ctx.branch() if is_user(entry))
+        branch = self._ctx.branch()
+        users = sum(1 for entry in branch if is_user(entry)) + turns_before(branch, courier.mirror.view())
         lines = [
             f"store        {state.kind} {self._endpoint}: {answers}",
             f"identity     {row.identity}{' (the owner of the key is not known yet)' if link.provisional else ''}",

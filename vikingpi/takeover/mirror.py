@@ -35,6 +35,8 @@ from vikingpi.viking.ledger import CommitRow, Generation, NewRow
 class SessionRef(NamedTuple):
     """The session being mirrored. `fresh`: this process made the file. `extras` gives what a state keeps for resume.
 
+    After a resume the branch may begin with what the newest state covers last: `skipped` counts the entries before
+    it, `load` brings them back. `moved`: the leaf was moved and no message was added there.
     `suffix` is for a generation of its own, beside those of takeover.
     """
 
@@ -43,6 +45,9 @@ class SessionRef(NamedTuple):
     fresh: bool
     extras: Callable[[], Json]
     suffix: str = ""
+    skipped: Callable[[], int] = lambda: 0
+    load: Callable[[], None] = lambda: None
+    moved: Callable[[], bool] = lambda: False
 
 
 class Mirror:
@@ -54,7 +59,7 @@ class Mirror:
         self._session = session
         self._options = options
         self.mask = options.mask
-        self._seen: tuple[str, View, Boundary | None] | None = None
+        self._seen: tuple[tuple[str, int], View, Boundary | None] | None = None
 
     def view(self) -> View:
         """What the current branch says."""
@@ -80,7 +85,7 @@ class Mirror:
         """Bring every complete entry into the ledger; return how many messages were new."""
         branch, shown, generation = self._ctx.branch(), self.view(), self.generation()
         ledger = self._link.ledger
-        if is_off(branch):
+        if is_off(branch) or self._session.moved():
             return 0
         if shown.adopt or (generation is None and not (self._session.fresh and shown.state is None)):
             return self.begin(None)
@@ -90,17 +95,18 @@ class Mirror:
                 made = self._open(f"pi-{self._session.id}", failures=0) if rows else None
                 return ledger.messages.insert(made.id, rows) if made is not None else 0
         keys = [row.entry_id for row in ledger.messages.all(generation.id) if not row.entry_id.startswith("seed:")]
+        branch, keys = _overlap(self._session, self._ctx, keys)
         places = {entry.id: index for index, entry in enumerate(branch)}
         if any(key not in places for key in keys):
             return self.begin(None)
-        last = max((places[key] for key in keys), default=shown.first)
+        last = max((places[key] for key in keys), default=self.view().first)
         return ledger.messages.insert(generation.id, _rows(branch, last, self._options))
 
     def apply(self, generation: Generation, commit: CommitRow, overview: str, archive: int) -> bool:
         """Move the boundary to the commit's target: the state first, then the ledger. True when it moved."""
         branch, shown = self._ctx.branch(), self.view()
         at = place(branch, commit.target_entry_id)
-        if at < 0:
+        if at < 0 or self._session.moved():
             return False
         behind = [row.seq for row, end in ends(branch, self._link.ledger.messages.all(generation.id)) if end <= at]
         if at >= shown.first:
@@ -111,7 +117,7 @@ class Mirror:
     def write_state(self) -> None:
         """Persist what stands now, unless the newest state on the branch is newer than every message."""
         shown, generation = self.view(), self.generation()
-        if generation is None or shown.adopt:
+        if generation is None or shown.adopt or self._session.moved():
             return
         for entry in reversed(self._ctx.branch()):
             if entry.type == "custom" and entry.raw.get("customType") == STATE:
@@ -120,13 +126,13 @@ class Mirror:
                 break
         self._write_state(generation.name, shown.covered, shown.summary if shown.covered >= 0 else "", 0)
 
-    def _look(self) -> tuple[str, View, Boundary | None]:
+    def _look(self) -> tuple[tuple[str, int], View, Boundary | None]:
         branch = self._ctx.branch()
-        leaf = branch[-1].id if branch else ""
-        if self._seen is None or self._seen[0] != leaf:
+        place = (branch[-1].id if branch else "", len(branch))
+        if self._seen is None or self._seen[0] != place:
             shown = view(branch)
             budget = self._ctx.settings.takeover.overview_budget
-            self._seen = (leaf, shown, boundary_of(branch, shown, budget))
+            self._seen = (place, shown, boundary_of(branch, shown, budget))
         return self._seen
 
     def begin(self, given_up: Generation | None) -> int:
@@ -135,7 +141,7 @@ class Mirror:
         The state is written first, then one transaction; 0 means that there is nothing to capture yet.
         """
         shown = self.view()
-        if not _rows(self._ctx.branch(), shown.first, self._options):
+        if self._session.moved() or not _rows(self._ctx.branch(), shown.first, self._options):
             return 0
         name = f"pi-{self._session.id}__{secrets.token_hex(4)}"
         self._write_state(name, shown.covered, shown.summary if shown.covered >= 0 else "", 0)
@@ -170,7 +176,8 @@ class Mirror:
             fingerprint=fingerprint(branch[covered]) if covered >= 0 else None,
             pending_tokens=stored.pressure if stored is not None else 0,
             last_seen_user_turns=seen,
-            synced_entry_count=first_uncaptured(stored) if stored is not None else len(branch),
+            synced_entry_count=self._session.skipped()
+            + (first_uncaptured(stored) if stored is not None else len(branch)),
             last_covered_entry_id=branch[covered].id if covered >= 0 else "",
             generation=generation,
             archive_id=archive_id if covered >= 0 else "",
@@ -196,3 +203,19 @@ def _covered_profile(branch: Sequence[Entry], covered: int) -> Json | None:
         if entry.type == "custom" and entry.raw.get("customType") == PROFILE_ENTRY:
             return as_dict(entry.raw.get("data")) if index <= covered else None
     return None
+
+
+def _overlap(session: SessionRef, ctx: HookContext, keys: list[str]) -> tuple[Sequence[Entry], list[str]]:
+    """Give the branch and those keys that must be on it.
+
+    Where only the end of the branch was read, the keys of older entries say nothing; where none is left, all is read.
+    """
+    branch = ctx.branch()
+    if not session.skipped() or not keys:
+        return branch, keys
+    there = {entry.id for entry in branch}
+    later = next((keys[place:] for place, key in enumerate(keys) if key in there), None)
+    if later is not None:
+        return branch, later
+    session.load()
+    return ctx.branch(), keys

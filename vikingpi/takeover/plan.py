@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from vikingpi.session.entries import Entry
 from vikingpi.takeover.capture import Target, Unit, captured_end, choose_target, units
-from vikingpi.takeover.state import View, is_message, is_user, off_entries
+from vikingpi.takeover.state import View, is_message, is_user, off_entries, turns_before
 from vikingpi.viking.ledger import Row
 
 
@@ -43,7 +43,11 @@ def plan_advance(stored: Stored, keep_turns: int, *, running: bool) -> Plan | st
         captured=_captured(stored, found),
         dead=_dead(stored),
     )
-    return "there is no further user turn to archive" if target is None else _plan(stored, found, target)
+    if target is None:
+        return "there is no further user turn to archive"
+    return _plan(
+        stored, found, target._replace(user_turns=target.user_turns + turns_before(stored.branch, stored.shown))
+    )
 
 
 def plan_before(stored: Stored, first_kept: str) -> Plan | str:
@@ -52,7 +56,7 @@ def plan_before(stored: Stored, first_kept: str) -> Plan | str:
     end = next((i for i in range(place(branch, first_kept) - 1, -1, -1) if is_message(branch[i])), -1)
     if end < stored.shown.first or end > _captured(stored, found) or end >= _dead(stored) or off_entries(branch):
         return "not everything before the kept part is stored"
-    turns = sum(1 for entry in branch[: end + 1] if is_user(entry))
+    turns = sum(1 for entry in branch[: end + 1] if is_user(entry)) + turns_before(branch, stored.shown)
     return _plan(stored, found, Target(branch[end].id, end, turns))
 
 
@@ -95,8 +99,10 @@ def _captured(stored: Stored, found: Sequence[Unit]) -> int:
 
 
 def _dead(stored: Stored) -> int:
+    """Give the index of the first refused message; 0 when it lies before the part of the branch that was read."""
     refused = {row.entry_id for row in stored.rows if row.state == "dead"}
-    return next((i for i, entry in enumerate(stored.branch) if entry.id in refused), len(stored.branch))
+    here = [i for i, entry in enumerate(stored.branch) if entry.id in refused]
+    return 0 if len(here) < len(refused) else min(here, default=len(stored.branch))
 
 
 def _plan(stored: Stored, found: Sequence[Unit], target: Target) -> Plan | str:

@@ -173,6 +173,14 @@ def counted_turns(branch: Sequence[Entry], until: int) -> tuple[int, int]:
     return base + sum(1 for i in pis if i <= until), base + len(pis)
 
 
+def turns_before(branch: Sequence[Entry], shown: View) -> int:
+    """Give how many covered user turns lie before a branch of which only the end was read."""
+    if shown.state is None or shown.covered < 0:
+        return 0
+    here = sum(1 for entry in branch[: shown.covered + 1] if is_user(entry))
+    return max(0, shown.state.covered_user_turns - here)
+
+
 def _marked(entry: Entry) -> bool:
     return entry_text(entry).startswith(OVERVIEW_MARKER)
 

@@ -37,14 +37,18 @@ def parts_of(figures: Figures, branch: str = "", home: str = "") -> tuple[Part, 
         Part(f"{folder} ({branch})" if branch else folder, 60, short=Path(figures.cwd).name),
         Part(figures.session_name, 30),
         Part(model, 50),
-        Part(f"↑{tokens(figures.tokens_in)} ↓{tokens(figures.tokens_out)}", 40),
-        Part(f"cached {tokens(figures.cache_read)}" if figures.cache_read else "", 10),
-        Part(f"${figures.cost:.3f}" if figures.cost else "", 20),
+        Part(f"↑{_known(figures.tokens_in)} ↓{_known(figures.tokens_out)}", 40),
+        Part(f"cached {tokens(figures.cache_read)}" if figures.cache_read > 0 else "", 10),
+        Part(f"${figures.cost:.3f}" if figures.cost > 0 else "", 20),
         _context(figures),
         Part(store_text(figures.store), 90),
     )
     cleaned = (part._replace(text=_clean(part.text), short=_clean(part.short)) for part in pieces)
     return tuple(part for part in cleaned if part.text)
+
+
+def _known(count: int) -> str:
+    return tokens(count) if count >= 0 else "?"
 
 
 def store_text(state: StoreState) -> str:
