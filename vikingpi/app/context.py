@@ -40,6 +40,12 @@ class SessionContext:
         self._emit(event)
 
 
+def whole_branch(session: SessionLog) -> tuple[Entry, ...]:
+    """Give the branch from its root on; SessionError if the file cannot be read."""
+    session.known.load()
+    return session.branch()
+
+
 def session_ref(session: SessionLog) -> SessionRef:
     """Give what takeover needs to know of a session; reads all of it where its end does not tell enough."""
     if session.known.skipped is None:

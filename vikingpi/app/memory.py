@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from vikingpi.memory.scope import Memory
 from vikingpi.memory.tools import Sources, expand, memory_tools, search
 from vikingpi.messages import Message
 from vikingpi.net import Transport
+from vikingpi.session.entries import Entry
 from vikingpi.session.tree import build_context
 from vikingpi.tools.base import Tool
 from vikingpi.viking.base import MemoryStore
@@ -97,13 +98,15 @@ def memory_of(
     return Memory(store, peer if only_peer else "", writer, mask, resting)
 
 
-def build_memory(memory: Memory, opened: OpenStore, takeover: Takeover, ctx: HookContext) -> BuiltMemory:
-    """Put the memory of one session together."""
+def build_memory(
+    memory: Memory, opened: OpenStore, takeover: Takeover, ctx: HookContext, history: Callable[[], Sequence[Entry]]
+) -> BuiltMemory:
+    """Put the memory of one session together; `history` gives the branch from its root on."""
 
     def shown() -> tuple[Message, ...]:
         return takeover.hooks.context(ctx, build_context(ctx.branch()))
 
-    sources = Sources(memory, opened.store, ctx.branch, takeover.generation)
+    sources = Sources(memory, opened.store, history, takeover.generation)
     return BuiltMemory(MemoryHooks(memory, shown), memory_tools(sources), MemoryControl(sources))
 
 

@@ -14,7 +14,7 @@ from vikingpi.agent.hooks import AgentHooks, HookChain, StartReason
 from vikingpi.agent.loop import Agent
 from vikingpi.agent.prompt import find_context_files, system_prompt
 from vikingpi.app.app import App, MemoryControl, Parts, TakeoverControl
-from vikingpi.app.context import SessionContext, session_ref
+from vikingpi.app.context import SessionContext, session_ref, whole_branch
 from vikingpi.app.leftovers import sweep
 from vikingpi.app.memory import build_memory, memory_of
 from vikingpi.app.models import ModelChoice, choose_model
@@ -189,7 +189,7 @@ class _Builder:
             return _Context(notices=(f"the context store is off: {error}",))
         takeover = build_takeover(self._store, ctx, session_ref(session), prepared.cwd, prepared.env, self._spawn)
         kept = memory_of(self._store, settings, paths, transport, log, prepared.cwd, prepared.env)
-        memory = build_memory(kept, self._store, takeover, ctx)
+        memory = build_memory(kept, self._store, takeover, ctx, lambda: whole_branch(session))
         return _Context((takeover.hooks, memory.hooks), memory.tools, takeover.control, memory.control)
 
     def _agent_deps(
