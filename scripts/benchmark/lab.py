@@ -20,6 +20,7 @@ PI_PACKAGES = (f"@earendil-works/pi-coding-agent@{PI_VERSION}", "node@22")
 PI_CLI = "node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js"
 PI_NODE = "node_modules/node/bin/node"
 MODEL = "bench-model"
+CONTEXT_WINDOW = 1_000_000_000  # so that no row ends in a compaction
 KEPT_VARIABLES = ("LANG", "LC_ALL", "PATH", "TMPDIR", "TZ")
 
 
@@ -71,7 +72,7 @@ def models_of(url: str) -> dict[str, Any]:
         "name": MODEL,
         "reasoning": False,
         "input": ["text"],
-        "contextWindow": 128000,
+        "contextWindow": CONTEXT_WINDOW,
         "maxTokens": 8000,
         "cost": {"input": 1, "output": 2, "cacheRead": 0.1, "cacheWrite": 0},
     }
@@ -101,7 +102,7 @@ def find_pi(cache: Path) -> Path:
 
 def start_model(log: Path) -> tuple[subprocess.Popen[str], str]:
     """Start the scripted model and give its process and address."""
-    command = [sys.executable, str(PROJECT / "scripts" / "live" / "model_server.py")]
+    command = [sys.executable, str(PROJECT / "scripts" / "live" / "model_server.py"), "--keep", "4"]
     with log.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
     assert process.stdout is not None

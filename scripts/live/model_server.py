@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A scriptable model on loopback: standard library only, no model behind it.
 
-    python scripts/live/model_server.py [--port N] [--log FILE]
+    python scripts/live/model_server.py [--port N] [--log FILE] [--keep N]
 
 It speaks OpenAI chat completions and Anthropic messages (JSON and SSE), embeddings and the model list, and answers
 the prompts that an OpenViking 0.5 server sends to its own model, so that one process can be both the agent's model
@@ -16,7 +16,7 @@ and that server's. Its first line on stdout is its address. What the last user m
     anything else           a question that names a fact: its value, UNKNOWN if no message states it; otherwise the
                             facts of the message (see model_rules.py) are acknowledged
 
-    GET /requests[?kind=agent]    every request so far: {"n", "time", "path", "kind", "status", "body"}
+    GET /requests[?kind=agent]    every remembered request: {"n", "time", "path", "kind", "status", "body"}
     GET /control, POST /control   {"summaryDelay": s, "summaryMode": "ok|blank|fail|garbage",
                                    "extractionMode": "ok|fail|garbage", "failStatus": 400, "agentDelay": s}
 """
@@ -31,6 +31,7 @@ import math
 import re
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -54,11 +55,11 @@ MODES = {"summaryMode": ("ok", "blank", "fail", "garbage"), "extractionMode": ("
 class State:
     """What all connections share: settings, every request, and which messages have failed already."""
 
-    def __init__(self, log: Path | None) -> None:
+    def __init__(self, log: Path | None, keep: int | None = None) -> None:
         self.lock = threading.Lock()
         self.control = Control()
         self.failures: dict[str, int] = {}
-        self.requests: list[Json] = []
+        self.requests: deque[Json] = deque(maxlen=keep)
         self.log = log
         self.numbers = itertools.count(1)
 
@@ -213,9 +214,9 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
 
 
-def serve(port: int, log: Path | None) -> Server:
+def serve(port: int, log: Path | None, keep: int | None = None) -> Server:
     """Bind to loopback (port 0: any free one); the caller runs `serve_forever`."""
-    handler = type("BoundHandler", (Handler,), {"state": State(log)})
+    handler = type("BoundHandler", (Handler,), {"state": State(log, keep)})
     return Server(("127.0.0.1", port), handler)
 
 
@@ -223,8 +224,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--port", type=int, default=0, help="0: any free one")
     parser.add_argument("--log", type=Path, default=None, help="also append every request to this file")
+    parser.add_argument("--keep", type=int, default=None, help="how many requests are remembered (all)")
     options = parser.parse_args()
-    server = serve(options.port, options.log)
+    server = serve(options.port, options.log, options.keep)
     print(f"http://127.0.0.1:{server.server_address[1]}", flush=True)
     try:
         server.serve_forever()
