@@ -94,7 +94,7 @@ def find_pi(cache: Path) -> Path:
     place.mkdir(parents=True, exist_ok=True)
     (place / "package.json").write_text("{}")
     print(f"bench: installing {' and '.join(PI_PACKAGES)} into {place}", file=sys.stderr)
-    command = [npm, "install", "--prefix", str(place), "--no-audit", "--no-fund", *PI_PACKAGES]
+    command = [npm, "install", "--prefix", str(place), "--no-audit", "--no-fund", "--loglevel=error", *PI_PACKAGES]
     if subprocess.run(command, stdout=sys.stderr, check=False).returncode or not (place / PI_NODE).is_file():
         raise BenchError(f"npm could not install pi into {place}")
     return place
