@@ -119,6 +119,31 @@ def test_help_needs_only_the_command_line_library(tmp_path: Path) -> None:
     assert "asyncio" not in loaded
 
 
+COLLECTOR = """
+import gc, sys
+seen = []
+
+def look(event, arguments):
+    if event == "socket.connect":
+        seen.append((gc.isenabled(), gc.get_freeze_count() > 0))
+
+sys.addaudithook(look)
+sys.argv = ["vpi", "-p", "hello"]
+from vikingpi.cli import main
+try:
+    main()
+finally:
+    print(seen, gc.isenabled())
+"""
+
+
+def test_garbage_is_collected_while_the_agent_works_and_not_around_it(tmp_path: Path, model_url: str) -> None:
+    configure(tmp_path / "vpi", model_url)
+    done = run_python(COLLECTOR, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "Noted.\n[(True, True)] False\n"
+
+
 WATCH = """
 import importlib, json, os, pkgutil, sys, threading
 import vikingpi

@@ -23,7 +23,11 @@ def measure(lab: Lab) -> Iterator[Figure]:
     for entries, budget in ((10, None), (1_000, None), (10_000, None), (100_000, 1.5)):
         whole = session(lab, entries, "")
         yield compare(
-            f"resume of {entries:,} entries, all of them sent", ours(lab, whole), theirs(lab, whole), pairs, budget=budget
+            f"resume of {entries:,} entries, all of them sent",
+            ours(lab, whole),
+            theirs(lab, whole),
+            pairs,
+            budget=budget,
         )
 
 

@@ -13,7 +13,7 @@ from token_bill import Bill, Way, replay
 
 from vikingpi.llm.base import Price
 
-TURNS = int(__import__("os").environ.get("T","200"))
+TURNS = int(__import__("os").environ.get("T", "200"))
 WAYS: tuple[Way, ...] = ("full history", "default compaction", "takeover")
 
 
@@ -36,7 +36,7 @@ SHAPES = (
 
 def measure(lab: Lab) -> Iterator[Figure]:
     turns = user_turns(TURNS)
-    bills = {way: _played(lab.folder / "bill", way, turns) for way in WAYS}
+    bills: dict[Way, Bill] = {way: _played(lab.folder / "bill", way, turns) for way in WAYS}
     print(tables(bills), file=sys.stderr)
     full, compacted, taken = (bills[way] for way in WAYS)
     yield Single("input tokens, takeover", taken.input, "", 0.09 * full.input, "at least 91 % fewer than full history")
@@ -50,7 +50,10 @@ def measure(lab: Lab) -> Iterator[Figure]:
 
 def tables(bills: dict[Way, Bill]) -> str:
     """Write the two tables of the README."""
-    lines = ["| 200 user turns | requests | input tokens | of full history | cached | prefix breaks |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| 200 user turns | requests | input tokens | of full history | cached | prefix breaks |",
+        "|---|---|---|---|---|---|",
+    ]
     whole = bills["full history"].input
     for way, bill in bills.items():
         share, cached = f"{100 * bill.input / whole:.1f} %", f"{100 * bill.cached:.1f} %"

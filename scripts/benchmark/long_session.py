@@ -14,10 +14,11 @@ from vikingpi.llm.scripted import ScriptedCall, Step
 
 LOG = "service.log"
 LOG_LINES = 20_000
-WORDS = (
-    "gateway retries billing port cache deploy window rollback index shard queue worker latency budget schema token "
-    "migration header client server test fixture module import timeout socket lock ledger archive commit branch merge"
-).split()
+VOCABULARY = """
+gateway retries billing port cache deploy window rollback index shard queue worker latency budget schema token
+migration header client server test fixture module import timeout socket lock ledger archive commit branch merge
+"""
+WORDS = VOCABULARY.split()
 CALLS_PER_TURN = (0, 1, 2, 2, 3, 3, 4, 5, 6, 8, 11)
 
 
@@ -47,7 +48,8 @@ def summary_text(number: int) -> str:
 
 
 def _turn(draw: random.Random, number: int) -> UserTurn:
-    prompt = f"Step {number}: the {draw.choice(WORDS)}-{number} port is {7000 + number}. {_words(draw, draw.randint(8, 70))}."
+    fact = f"the {draw.choice(WORDS)}-{number} port is {7000 + number}"
+    prompt = f"Step {number}: {fact}. {_words(draw, draw.randint(8, 70))}."
     steps = [_call(draw) for _ in range(draw.choice(CALLS_PER_TURN))]
     return UserTurn(prompt, (*steps, Step(f"Done with step {number}. {_words(draw, draw.randint(40, 200))}.")))
 

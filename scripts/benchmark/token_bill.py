@@ -109,7 +109,9 @@ class Meter:
         chat = [*chat_tools(request.tools), *chat_messages(model, request.system, request.messages)]
         served = self._caches.serve(chat, blocks_of(build_messages_body(model, request)), apart=summary)
         arguments = [json.dumps(call.arguments) for call in step.calls]
-        output = estimate(step.text) + sum(estimate(call.name + text) for call, text in zip(step.calls, arguments, strict=True))
+        output = estimate(step.text) + sum(
+            estimate(call.name + text) for call, text in zip(step.calls, arguments, strict=True)
+        )
         self.sent.append(Sent(served, output, summary))
         yield TextDelta(step.text)
         for number, (call, text) in enumerate(zip(step.calls, arguments, strict=True)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -63,6 +64,8 @@ async def _run(prepared: Prepared, mode: Mode, prompts: Sequence[Prompt]) -> int
 
     for number in SIGNALS:
         loop.add_signal_handler(number, stop, number)
+    gc.freeze()
+    gc.enable()
     try:
         async with asyncio.TaskGroup() as group:
             app = build_app(prepared, mode, group.create_task)
