@@ -13,7 +13,7 @@ from token_bill import Bill, Way, replay
 
 from vikingpi.llm.base import Price
 
-TURNS = int(__import__("os").environ.get("T", "200"))
+TURNS = 200
 WAYS: tuple[Way, ...] = ("full history", "default compaction", "takeover")
 
 
