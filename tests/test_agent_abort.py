@@ -70,6 +70,7 @@ def test_a_cancellation_from_outside_leaves_the_same_and_passes() -> None:
         asyncio.run(main())
     assert [outline(one) for one in lab.stored()] == ["u:go", "a:(a)", "r[a]:x\n\nCommand aborted", "a:"]
     assert lab.names()[-2:] == ["AgentEnd", "AgentSettled"]
+    assert lab.events[-1] == AgentSettled(aborted=True)
 
     text = Lab([Step("one two", pause=0.01)])
     cancelled(text)

@@ -109,13 +109,17 @@ class Agent:
         if self._operation is not None:
             raise VpiError("the agent is busy", hint="wait for it or abort it")
         self._operation = operation = Operation()
+        cancelled = False
         try:
             yield operation
+        except asyncio.CancelledError:
+            cancelled = True
+            raise
         finally:
             self._operation = None
             await operation.close()
             if settles:
-                self.deps.emit(AgentSettled(operation.aborted))
+                self.deps.emit(AgentSettled(operation.aborted or cancelled))
 
 
 def _message(text: str, images: Sequence[ImagePart], now: int) -> UserMessage:

@@ -80,6 +80,8 @@ async def _run(prepared: Prepared, mode: Mode, prompts: Sequence[Prompt]) -> int
     except asyncio.CancelledError:
         if not caught:
             raise
+        if mode == "print":
+            write(sys.stderr, f"stopped by {caught[0].name}\n")
         return SIGNALS[caught[0]]
     if failures:
         raise failures[0]
