@@ -346,7 +346,7 @@ def test_the_terminal_is_restored_when_the_program_is_ended(terminal: Open) -> N
     t = terminal()
     t.send("HANG\r")
     t.wait("working")
-    t.process.send_signal(signal.SIGINT)
+    t.process.signal(signal.SIGINT)
     t.end()
     assert t.restored()
     assert t.raw.rstrip().endswith(b"") and b"\x1b[?2004l" in t.raw

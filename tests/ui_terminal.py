@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
 import os
@@ -9,16 +10,62 @@ import pty
 import select
 import signal
 import struct
-import subprocess
 import sys
 import termios
 import time
+import traceback
 from pathlib import Path
+from typing import NoReturn
 
 import pyte
+import ui_child
 
-CHILD = Path(__file__).parent / "ui_child.py"
+from vikingpi.ui.render import preload
+
+CHILD = Path(ui_child.__file__)
 PATIENCE = 10.0
+
+
+class Child:
+    """A fork of this process, which has everything imported, in a session with a terminal of its own."""
+
+    def __init__(self, terminal: int, folder: Path, options: tuple[str, ...], env: dict[str, str]) -> None:
+        preload()
+        self.code: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            _become(terminal, folder, options, env)
+
+    def poll(self) -> int | None:
+        if self.code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.code = os.waitstatus_to_exitcode(status) if pid else None
+        return self.code
+
+    def signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+        if self.code is None:
+            self.code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def _become(terminal: int, folder: Path, options: tuple[str, ...], env: dict[str, str]) -> NoReturn:
+    code = 70
+    try:
+        os.login_tty(terminal)
+        os.environ.clear()
+        os.environ.update(env)
+        sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "r" if n == 0 else "w") for n in (0, 1, 2))
+        code = asyncio.run(ui_child.main(folder, set(options)))
+        sys.stdout.flush()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
 
 
 class Terminal:
@@ -36,23 +83,15 @@ class Terminal:
         self.before = termios.tcgetattr(slave)
         self._slave = slave
         root = str(Path(__file__).parent.parent)
-        self.process = subprocess.Popen(
-            [sys.executable, str(CHILD), str(folder), *options],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env={
-                "PATH": os.environ["PATH"],
-                "HOME": str(folder),
-                "TERM": term,
-                "LANG": "C.UTF-8",
-                "PYTHONPATH": root,
-                "UI_TEST_LOG": str(self.log),
-                **env,
-            },
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )
+        given = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "TERM": term,
+            "LANG": "C.UTF-8",
+            "PYTHONPATH": root,
+            "UI_TEST_LOG": str(self.log),
+        }
+        self.process = Child(os.dup(slave), folder, options, given | env)
 
     def send(self, text: str) -> None:
         os.write(self._descriptor, text.encode())
@@ -89,7 +128,7 @@ class Terminal:
         self.read(0.05)
         self._size(columns, rows)
         self.screen.resize(rows, columns)
-        self.process.send_signal(signal.SIGWINCH)
+        self.process.signal(signal.SIGWINCH)
 
     def sent(self) -> list[str]:
         """What reached the application as messages of the user."""
@@ -110,16 +149,15 @@ class Terminal:
         while self.process.poll() is None and time.monotonic() < end:
             self.read(0.02)
         self.read(0.05)
-        return self.process.wait(timeout=1)
+        assert self.process.code is not None, self.text()
+        return self.process.code
 
     def restored(self) -> bool:
         """Whether the terminal is as it was before."""
         return termios.tcgetattr(self._slave) == self.before
 
     def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+        self.process.kill()
         os.close(self._descriptor)
         os.close(self._slave)
 
