@@ -8,7 +8,7 @@ from vikingpi.command import Command
 from vikingpi.events import StoreState
 from vikingpi.ui.history import PromptHistory, history_name
 from vikingpi.ui.input import typed
-from vikingpi.ui.menu import Item, Menu, command_in, items_for
+from vikingpi.ui.menu import Item, Menu, command_in, command_source, items_for
 from vikingpi.ui.status import Part, fit, git_branch, parts_of, store_text
 
 
@@ -36,7 +36,7 @@ def test_the_bar_has_everything_where_there_is_room() -> None:
         store=StoreState("openviking", True, 3, 1200, 30_000),
     )
     assert bar(figures, 200) == (
-        "~/app (main) · my work · lab/fake high · ↑1.3k ↓40 · cached 900 · $0.001 · 12.3k/128k (10%)"
+        "~/app (main) · my work · lab/fake high · ↑1.3k ↓40 · cached 41% · $0.001 · 12.3k/128k (10%)"
         " · OV ✓ · ctx 3 · ~1.2k/30k"
     )
 
@@ -104,7 +104,7 @@ def test_commands_and_arguments_complete() -> None:
 
 
 def test_the_menu_scrolls_and_goes_round() -> None:
-    menu = Menu(lambda: COMMANDS)
+    menu = Menu([command_source(lambda: COMMANDS)])
     assert [selected for _, selected in menu.window("/", 2)] == [True, False]
     menu.move(-1)
     assert menu.selected("/") == Item("/viking", "the store", "/viking")

@@ -24,20 +24,13 @@ def terminal(tmp_path: Path) -> Iterator[Open]:
         each.close()
 
 
-def editor(terminal: Terminal) -> str:
-    """The text between the two rules."""
-    lines = terminal.text().split("\n")
-    rules = [number for number, line in enumerate(lines) if line.startswith("──")]
-    return "\n".join(line[2:] for line in lines[rules[-2] + 1 : rules[-1]])
-
-
 def test_a_prompt_and_its_answer(terminal: Open) -> None:
     t = terminal()
     assert "a notice" in t.text()
     t.send("SAY hello **bold** world\r")
     screen = t.wait("\nhello bold world")
     assert "> SAY hello" in screen
-    assert editor(t) == ""
+    assert t.editor() == ""
     t.send("\x04")
     assert t.end() == 0
     assert t.sent() == ["SAY hello **bold** world"]
@@ -71,7 +64,7 @@ def test_forty_columns_and_wide_characters(terminal: Open) -> None:
     assert bar == ["12.3k/128k (10%) · OV ✓ · ctx 2 · ~420/"] or bar[0].startswith("OV ✓ · ctx 2 · ~420/600")
     t.send("漢字" * 12)
     t.wait("漢字漢字")
-    assert editor(t).replace("\n", "") == "漢字" * 12
+    assert t.editor().replace("\n", "") == "漢字" * 12
 
 
 def test_keys_typed_while_an_answer_streams_are_kept(terminal: Open) -> None:
@@ -82,7 +75,7 @@ def test_keys_typed_while_an_answer_streams_are_kept(terminal: Open) -> None:
         t.send(character)
         t.read(0.01)
     t.wait("w39")
-    assert editor(t) == "typed meanwhile"
+    assert t.editor() == "typed meanwhile"
 
 
 def test_enter_steers_and_alt_enter_follows(terminal: Open) -> None:
@@ -105,7 +98,7 @@ def test_alt_up_brings_queued_texts_back(terminal: Open) -> None:
     t.wait("steering: later")
     t.send("\x1b[1;3A")
     t.wait("steering:", gone=True)
-    assert editor(t) == "later"
+    assert t.editor() == "later"
 
 
 def test_escape_aborts_and_gives_queued_texts_back_before_the_draft(terminal: Open) -> None:
@@ -121,7 +114,7 @@ def test_escape_aborts_and_gives_queued_texts_back_before_the_draft(terminal: Op
     t.send("\x1b")
     t.wait("aborted")
     t.wait("working", gone=True)
-    assert editor(t) == "first\n\nsecond\n\ndraft"
+    assert t.editor() == "first\n\nsecond\n\ndraft"
     t.send("\r")
     assert t.wait_sent(2) == ["SLOW 500", "first\n\nsecond\n\ndraft"]
 
@@ -139,7 +132,7 @@ def test_nothing_typed_is_lost_whenever_it_is_aborted(terminal: Open, seed: int)
     t.wait("working", gone=True)
     t.read(0.1)
     before = t.sent()
-    if editor(t).strip():
+    if t.editor().strip():
         t.send("\r")
         t.wait_sent(len(before) + 1)
     kept = t.sent()
@@ -156,7 +149,7 @@ def test_a_tool_shows_its_last_lines_and_is_folded(terminal: Open) -> None:
     t.wait("tool done")
     screen = t.text()
     assert "$ for i in 1 2 3; do echo row $i; done" in screen
-    assert "... (4 earlier lines)\nrow 4" in screen
+    assert "... (4 earlier lines, ctrl+o shows them)\nrow 4" in screen
     assert "elapsed" not in screen
 
 
@@ -184,7 +177,7 @@ def test_a_paste_of_many_lines_is_one_message(terminal: Open) -> None:
     t = terminal()
     pasted = "".join(f"line {n}\n" for n in range(2000))
     t.send(f"\x1b[200~{pasted}\x1b[201~")
-    t.wait("line 1999")
+    t.wait("> [paste #1 2000 lines]")
     t.send("\r")
     assert t.wait_sent(1) == [pasted]
 
@@ -216,7 +209,7 @@ def test_the_command_menu_completes_and_runs(terminal: Open) -> None:
     t.send("\r")
     t.wait("archived 2 turns")
     assert t.sent() == []
-    assert editor(t) == ""
+    assert t.editor() == ""
 
 
 def test_escape_closes_the_menu_and_keeps_the_text(terminal: Open) -> None:
@@ -225,7 +218,7 @@ def test_escape_closes_the_menu_and_keeps_the_text(terminal: Open) -> None:
     t.wait("show commands and keys")
     t.send("\x1b")
     t.wait("show commands and keys", gone=True)
-    assert editor(t) == "/he"
+    assert t.editor() == "/he"
 
 
 def test_an_unknown_command_goes_to_the_model(terminal: Open) -> None:
@@ -342,11 +335,14 @@ def test_a_dumb_terminal_gets_lines_without_escapes(terminal: Open) -> None:
     assert b"\x1b" not in t.raw
 
 
-def test_the_terminal_is_restored_when_the_program_is_ended(terminal: Open) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_the_terminal_is_restored_when_the_program_is_ended(terminal: Open, number: signal.Signals, code: int) -> None:
     t = terminal()
     t.send("HANG\r")
     t.wait("working")
-    t.process.signal(signal.SIGINT)
-    t.end()
+    t.process.signal(number)
+    assert t.end() == code
     assert t.restored()
-    assert t.raw.rstrip().endswith(b"") and b"\x1b[?2004l" in t.raw
+    assert t.raw.rfind(b"\x1b[?2004l") > t.raw.rfind(b"\x1b[?2004h")
+    assert "OV ✓" not in t.text()
+    assert not t.screen.cursor.hidden

@@ -1,6 +1,6 @@
 """Run the interactive program over a fake application; what the user sent goes to the file named by UI_TEST_LOG.
 
-The first word of a prompt says what the model does: SAY the rest, SLOW n words, HANG, TOOL, FAIL, MD a document.
+The first word of a prompt says what the model does: SAY the rest, SLOW n words, HANG, TOOL, THINK, FAIL, MD a document.
 """
 
 from __future__ import annotations
@@ -12,7 +12,18 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from ui_fake import FakeApp, FakeStore, Figures, answer, session_in, text_answer, text_events, tool_events, user_events
+from ui_fake import (
+    FakeApp,
+    FakeShell,
+    FakeStore,
+    Figures,
+    answer,
+    session_in,
+    text_answer,
+    text_events,
+    tool_events,
+    user_events,
+)
 
 from vikingpi.commands.misc import all_commands
 from vikingpi.errors import AuthFailed
@@ -28,6 +39,8 @@ from vikingpi.events import (
     TurnStart,
 )
 from vikingpi.messages import ToolCall, UserMessage, text_of
+from vikingpi.ui.actions import Places
+from vikingpi.ui.interrupts import SIGNALS, Interrupts
 from vikingpi.ui.repl import run_repl
 
 DOCUMENT = """# Überblick 界面
@@ -86,6 +99,12 @@ async def tool(app: FakeApp) -> AsyncIterator[Event]:
         yield event
 
 
+def thinking() -> list[Event]:
+    thought = "\n".join(f"thinking line {n}" for n in range(1, 10))
+    pieces = [MessageUpdate("thinking_delta", 0, thought[n : n + 20]) for n in range(0, len(thought), 20)]
+    return [MessageStart(text_answer("")), *pieces, *text_events(text_answer("so it is"), ["so it is"])[1:]]
+
+
 async def respond(app: FakeApp, text: str) -> AsyncIterator[Event]:
     word, _, rest = text.partition(" ")
     if word == "SLOW":
@@ -93,6 +112,9 @@ async def respond(app: FakeApp, text: str) -> AsyncIterator[Event]:
             yield event
     elif word == "TOOL":
         async for event in tool(app):
+            yield event
+    elif word == "THINK":
+        for event in thinking():
             yield event
     elif word == "HANG":
         await app.aborted.wait()
@@ -131,15 +153,25 @@ async def main(folder: Path, options: set[str]) -> int:
     app = FakeApp(play, session=session)
     app.parts.takeover = FakeStore()
     app.commands = all_commands(app)
+    if "reasoning" in options:
+        app.parts.agent.use_model(app.parts.model._replace(reasoning=True), "off")
     app.figures = Figures(
         cwd="/srv/项目-🎉👨‍👩‍👧/app/wait" if "wait" in options else "/srv/项目-🎉👨‍👩‍👧/app",
         store=StoreState("openviking", True, 2, 420, 600),
     )
     app.parts.notices = ("a notice",)
     prompts = [("SAY from the command line", ())] if "initial" in options else []
-    code = await run_repl(app, prompts, folder / "history")
-    log("submitted", json.dumps(app.submitted))
-    return code
+    app.shell = FakeShell(folder)
+    if "project" in options:
+        app.parts.session.cwd = str(folder)
+    places, interrupts = Places(folder / "history", folder / "images"), Interrupts()
+    interrupts.watch()
+    try:
+        return await run_repl(app, prompts, places, interrupts)
+    except asyncio.CancelledError:
+        if interrupts.caught is None:
+            raise
+        return SIGNALS[interrupts.caught]
 
 
 if __name__ == "__main__":

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from vikingpi.agent.inbox import Inbox
+from vikingpi.app.shell import ShellRun
 from vikingpi.command import Command
 from vikingpi.config.model import Settings
 from vikingpi.decode import Json
@@ -42,6 +44,8 @@ from vikingpi.messages import (
 )
 from vikingpi.session.entries import Entry
 from vikingpi.session.file import SessionLog, memory_session
+from vikingpi.tools.base import ToolContext
+from vikingpi.tools.bash import BashTool, Execution
 
 MODEL = Model("lab", "fake", "scripted", "", "", {}, 128_000, 4096, False, False, Price(), {})
 OFF = StoreState("off", None)
@@ -116,14 +120,23 @@ class FakeMemory:
         return f"```\n{what or 'list'}\n```"
 
 
+class Choice(NamedTuple):
+    model: Model = MODEL
+    thinking_level: str = "off"
+
+
 class FakeAgent:
     def __init__(self) -> None:
         self.inbox = Inbox()
         self.last_error: VpiError | None = None
+        self.deps = Choice()
         self.stopped = False
 
     def stop(self) -> None:
         self.stopped = True
+
+    def use_model(self, model: Model, thinking_level: str) -> None:
+        self.deps = Choice(model, thinking_level)
 
     def steer(self, text: str, images: Sequence[ImagePart] = ()) -> None:
         self.inbox.steer(UserMessage((TextPart(text), *images), 0))
@@ -141,6 +154,36 @@ class FakeParts:
     thinking_level: str = "off"
     notices: tuple[str, ...] = ()
     memory: FakeMemory | None = None
+
+
+class FakeShell:
+    """Runs commands for real and keeps what came of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.runs: list[ShellRun] = []
+        self._folder = folder
+        self._task: asyncio.Task[Execution] | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._task is not None
+
+    async def run(self, command: str, update: Callable[[str], None], *, excluded: bool = False) -> ShellRun:
+        context = ToolContext(self._folder, os.environ, update, 60, self._folder / "tmp")
+        self._task = asyncio.create_task(BashTool().execute(command, context, 60))
+        try:
+            done = await self._task
+            run = ShellRun(command, done.output, done.exit_code, excluded=excluded)
+        except asyncio.CancelledError:
+            run = ShellRun(command, "", None, cancelled=True, excluded=excluded)
+        finally:
+            self._task = None
+        self.runs.append(run)
+        return run
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
 
 Play = Callable[["FakeApp", str], AsyncIterator[Event]]
@@ -162,6 +205,7 @@ class FakeApp:
         self.refusal: str | None = None
         self.sessions = 1
         self.aborted = asyncio.Event()
+        self.shell = FakeShell(Path.cwd())
         self._play = play
         self._listeners: list[Callable[[Event], None]] = []
         self._busy = asyncio.Lock()

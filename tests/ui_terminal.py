@@ -61,7 +61,7 @@ def _become(terminal: int, folder: Path, options: tuple[str, ...], env: dict[str
         sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "r" if n == 0 else "w") for n in (0, 1, 2))
         code = asyncio.run(ui_child.main(folder, set(options)))
         sys.stdout.flush()
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - nothing of this process may go on in the child
         traceback.print_exc()
     finally:
         sys.stderr.flush()
@@ -94,7 +94,12 @@ class Terminal:
         self.process = Child(os.dup(slave), folder, options, given | env)
 
     def send(self, text: str) -> None:
-        os.write(self._descriptor, text.encode())
+        """Type something; what comes meanwhile is read, so that neither side waits for the other."""
+        data = text.encode()
+        while data:
+            data = data[os.write(self._descriptor, data[:1024]) :]
+            if data:
+                self.read()
 
     def read(self, seconds: float = 0.0) -> None:
         """Take what comes within some seconds."""
@@ -118,6 +123,12 @@ class Terminal:
 
     def text(self) -> str:
         return "\n".join(line.rstrip() for line in self.screen.display)
+
+    def editor(self) -> str:
+        """The text between the two rules."""
+        lines = self.text().split("\n")
+        rules = [number for number, line in enumerate(lines) if line.startswith("──")]
+        return "\n".join(line[2:] for line in lines[rules[-2] + 1 : rules[-1]])
 
     def everything(self) -> list[str]:
         """The lines of the scrollback and the screen."""

@@ -119,14 +119,18 @@ def cut_cells(text: str, limit: int) -> str:
     if cells(text) <= limit:
         return text
     dots = "..."[: max(0, limit)]
-    room = limit - len(dots)
+    return head_of(text, limit - len(dots)) + dots
+
+
+def head_of(text: str, limit: int) -> str:
+    """Return as much of the beginning of `text` as fits into `limit` cells."""
     used = end = 0
     for char in text:
         used += _cell(char)
-        if used > room:
+        if used > limit:
             break
         end += 1
-    return text[:end] + dots
+    return text[:end]
 
 
 def _cell(char: str) -> int:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from vikingpi.agent.hooks import HookChain, StartReason
 from vikingpi.agent.loop import Agent
+from vikingpi.app.shell import UserShell
 from vikingpi.command import Command
 from vikingpi.config.model import Settings
 from vikingpi.events import Event, StoreState
@@ -98,6 +99,7 @@ class App:
         self.quit_requested = False
         self.parts: Parts
         self.commands: tuple[Command, ...] = ()
+        self.shell = UserShell(lambda: self.parts.agent, lambda: self.running)
         self._open_parts = open_parts
         self._close_shared = close_shared
         self._listeners: list[Callable[[Event], None]] = []
@@ -120,7 +122,10 @@ class App:
         """Run one prompt to its end and return the last answer, None where there is none."""
         async with self._busy:
             message = UserMessage((TextPart(text), *images), self.parts.agent.now_ms())
-            return await self.parts.agent.prompt(message)
+            try:
+                return await self.parts.agent.prompt(message)
+            finally:
+                self.shell.settle()
 
     def abort(self) -> None:
         """End what runs; submit() returns soon after."""
@@ -140,7 +145,10 @@ class App:
     async def compact(self, instructions: str = "") -> str:
         """Compact now; what happens comes as events. Return an empty text or why nothing was done."""
         async with self._busy:
-            return await self.parts.agent.compact(instructions)
+            try:
+                return await self.parts.agent.compact(instructions)
+            finally:
+                self.shell.settle()
 
     def status(self) -> Status:
         """The figures of the status bar."""
@@ -174,6 +182,8 @@ class App:
     async def _close_parts(self, reason: str) -> None:
         try:
             close_tools(self.parts.agent.deps.tools)
+            self.shell.close()
+            self.shell.settle()
             await self.parts.hooks.session_shutdown(reason)
         finally:
             self.parts.session.close()

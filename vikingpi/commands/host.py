@@ -49,9 +49,22 @@ class Queues(Protocol):
         ...
 
 
+class Choice(Protocol):
+    """Which model answers the next request, and how much it thinks."""
+
+    @property
+    def model(self) -> Model: ...
+
+    @property
+    def thinking_level(self) -> str: ...
+
+
 class RunningAgent(Protocol):
     @property
     def inbox(self) -> Queues: ...
+
+    @property
+    def deps(self) -> Choice: ...
 
     @property
     def last_error(self) -> VpiError | None:
@@ -68,6 +81,10 @@ class RunningAgent(Protocol):
 
     def follow_up(self, text: str, images: Sequence[ImagePart] = ()) -> None:
         """Give a text to the model when it would otherwise stop."""
+        ...
+
+    def use_model(self, model: Model, thinking_level: str) -> None:
+        """Use another model or thinking level from the next request on, and record it."""
         ...
 
 
@@ -153,6 +170,44 @@ class Figures(Protocol):
     def store(self) -> StoreState: ...
 
 
+class ShellResult(Protocol):
+    """What a command of the user's left; `exit_code` is None where it was cancelled or could not start."""
+
+    @property
+    def command(self) -> str: ...
+
+    @property
+    def output(self) -> str: ...
+
+    @property
+    def exit_code(self) -> int | None: ...
+
+    @property
+    def cancelled(self) -> bool: ...
+
+    @property
+    def full_output_path(self) -> str: ...
+
+    @property
+    def excluded(self) -> bool: ...
+
+    @property
+    def problem(self) -> str: ...
+
+
+class Shell(Protocol):
+    """Commands of the user's, one at a time."""
+
+    @property
+    def running(self) -> bool: ...
+
+    async def run(self, command: str, update: Callable[[str], None], *, excluded: bool = False) -> ShellResult:
+        """Run and record it; `update` takes the whole tail of its output."""
+        ...
+
+    def cancel(self) -> None: ...
+
+
 class Host(Protocol):
     """One open session at a time; prompts run one after another."""
 
@@ -169,6 +224,9 @@ class Host(Protocol):
 
     @property
     def running(self) -> bool: ...
+
+    @property
+    def shell(self) -> Shell: ...
 
     def subscribe(self, listener: Callable[[Event], None]) -> None: ...
 

@@ -13,11 +13,22 @@ KEYS = """
 |---|---|
 | Enter | send; while the model works: give it the text after the present answer |
 | Alt+Enter | send when everything else is done |
-| Ctrl+J | new line |
+| Shift+Enter, Ctrl+J | new line |
 | Esc | abort; queued texts come back into the editor |
+| Esc Esc | with an empty editor: the tree of the session |
 | Alt+Up | bring queued texts back into the editor |
 | Ctrl+C | clear the editor; abort; twice: leave |
 | Ctrl+D | leave |
+| Ctrl+Z | suspend; `fg` comes back |
+| Ctrl+O | show tool results in full, or fold them |
+| Ctrl+T | show thoughts in full, or fold them |
+| Shift+Tab | next thinking level |
+| Ctrl+R | search earlier prompts |
+| Ctrl+G | edit the text with $VISUAL or $EDITOR |
+| Ctrl+V | paste the clipboard's image as a file |
+| Tab | complete a path |
+| `@` | name a file of the project |
+| `!cmd`, `!!cmd` | run a command; the model sees it, or not |
 """
 
 

@@ -14,6 +14,7 @@ from prompt_toolkit.history import History
 from vikingpi.private import private_dir, private_open
 
 READ_BYTES = 1 << 20
+MOST_STORED = 100_000
 MOST_LOADED = 1000
 
 
@@ -43,6 +44,9 @@ class PromptHistory(History):
         return texts[:MOST_LOADED]
 
     def store_string(self, string: str) -> None:
+        """Add to the file; a text that would push all others out of it is remembered by this process only."""
+        if len(string) > MOST_STORED:
+            return
         line = json.dumps(string).encode() + b"\n"
         try:
             private_dir(self._path.parent)

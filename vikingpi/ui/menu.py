@@ -1,19 +1,33 @@
-"""The list of commands that shows below the editor while one is being typed."""
+"""The list that shows below the editor: commands, files, paths or earlier prompts that complete what is typed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from vikingpi.command import Command
 
 
 class Item(NamedTuple):
-    """`insert` is the editor's text once the item is chosen."""
+    """`insert` replaces what the item completes."""
 
     label: str
     about: str
     insert: str
+
+
+class Offer(NamedTuple):
+    """`items` complete the text from `start` to the cursor. Enter also sends where `sends` is True, and Tab adds
+    `after` behind an item that needs no more."""
+
+    start: int = 0
+    items: tuple[Item, ...] = ()
+    sends: bool = False
+    after: str = " "
+
+
+Source = Callable[[str], Offer]
+NOTHING = Offer()
 
 
 def items_for(commands: tuple[Command, ...], text: str) -> tuple[Item, ...]:
@@ -28,7 +42,16 @@ def items_for(commands: tuple[Command, ...], text: str) -> tuple[Item, ...]:
             if command.name.startswith(name)
         )
     words = next((c.complete() for c in commands if c.name == name and c.complete is not None), ())
-    return tuple(Item(word, "", f"/{name} {word}") for word in words if word.startswith(argument) and word != argument)
+    wanted = argument.lower()
+    known = [word for word in words if word != argument]
+    begun = [word for word in known if word.lower().startswith(wanted)]
+    found = begun or [word for word in known if wanted in word.lower()]
+    return tuple(Item(word, "", f"/{name} {word}") for word in found)
+
+
+def command_source(commands: Callable[[], tuple[Command, ...]]) -> Source:
+    """Offer commands and their arguments."""
+    return lambda text: Offer(0, items_for(commands(), text), sends=True)
 
 
 def command_in(commands: tuple[Command, ...], text: str) -> tuple[Command, str] | None:
@@ -43,18 +66,27 @@ def command_in(commands: tuple[Command, ...], text: str) -> tuple[Command, str] 
 
 
 class Menu:
-    """Which items show for the editor's text and which one is selected; nothing shows once it was dismissed."""
+    """Which items show for the text before the cursor and which one is selected.
 
-    def __init__(self, commands: Callable[[], tuple[Command, ...]]) -> None:
-        self._commands = commands
-        self._text = ""
+    The first source that has something for the text is asked; nothing shows once it was dismissed. A source that was
+    `held` is asked alone, until it has nothing to offer or the menu is dismissed.
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = sources
+        self._held: Source | None = None
+        self._text: str | None = None
+        self._offer = NOTHING
         self._at = 0
-        self._dismissed = False
+
+    def offer(self, text: str) -> Offer:
+        if text != self._text:
+            self._text, self._at = text, 0
+            self._offer = self._ask(text)
+        return self._offer
 
     def items(self, text: str) -> tuple[Item, ...]:
-        if text != self._text:
-            self._text, self._at, self._dismissed = text, 0, False
-        return () if self._dismissed else items_for(self._commands(), text)
+        return self.offer(text).items
 
     def selected(self, text: str) -> Item | None:
         items = self.items(text)
@@ -70,5 +102,26 @@ class Menu:
     def move(self, step: int) -> None:
         self._at += step
 
+    def hold(self, source: Source | None) -> None:
+        """Ask this source alone."""
+        self._held, self._text = source, None
+
     def dismiss(self) -> None:
-        self._dismissed = True
+        self._held, self._offer = None, NOTHING
+
+    def refresh(self) -> None:
+        """Ask again although the text is the same; what was dismissed stays so."""
+        if self._text is not None and self._offer is not NOTHING:
+            self._offer = self._ask(self._text)
+
+    def _ask(self, text: str) -> Offer:
+        if self._held is not None:
+            offer = self._held(text)
+            if offer is not NOTHING:
+                return offer
+            self._held = None
+        for source in self._sources:
+            offer = source(text)
+            if offer.items:
+                return offer
+        return Offer()

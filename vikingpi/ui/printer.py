@@ -17,7 +17,7 @@ from vikingpi.messages import (
 from vikingpi.ui.blocks import Block, blocks_of
 from vikingpi.ui.lines import LINE_CELLS, Line
 from vikingpi.ui.render import Painter
-from vikingpi.ui.rows import Row, clipped, fold, heads
+from vikingpi.ui.rows import Row, fitted, fold, heads
 
 Show = Callable[[Sequence[str], bool], None]
 PAST_LINES = 20
@@ -39,9 +39,9 @@ class Printer:
             texts.append(f"hint: {safetext.one_line(line.hint, LINE_CELLS)}")
         self._show([self.painter.theme.paint(text, line.level) for text in texts], gap)
 
-    def rows(self, rows: Sequence[Row]) -> None:
-        """Print rows, each cut to the width of the terminal."""
-        self._show(self.painted(rows, self._columns()), True)
+    def rows(self, rows: Sequence[Row], *, gap: bool = True) -> None:
+        """Print rows, each fitted to the width of the terminal."""
+        self._show(self.painted(rows, self._columns()), gap)
 
     def text(self, rows: Sequence[Row]) -> None:
         """Print rows in full; the terminal wraps them."""
@@ -57,8 +57,8 @@ class Printer:
             self.block(block)
 
     def painted(self, rows: Sequence[Row], columns: int) -> list[str]:
-        """Return rows ready for the terminal, each cut to a width."""
-        cut = [clipped(row, columns) for row in rows]
+        """Return rows ready for the terminal, each fitted to a width."""
+        cut = [part for row in rows for part in fitted(row, columns)]
         return [self.painter.theme.paint(row.text, row.style) for row in cut]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,11 +18,11 @@ from vikingpi.app.standard_input import Piped, read_piped
 from vikingpi.app.wiring import Mode, Prepared, build_app, prepare
 from vikingpi.errors import ConfigError, VpiError
 from vikingpi.messages import ImagePart
+from vikingpi.ui.interrupts import SIGNALS, Interrupts
 from vikingpi.ui.json_mode import run_json
 from vikingpi.ui.plain import run_print, write
 
 Prompt = tuple[str, tuple[ImagePart, ...]]
-SIGNALS = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
 def run_options(options: RunOptions) -> int:
@@ -51,19 +50,10 @@ def run_options(options: RunOptions) -> int:
 
 async def _run(prepared: Prepared, mode: Mode, prompts: Sequence[Prompt]) -> int:
     """Run one user interface. A signal cancels it, a second one ends the process; all is closed in any case."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    caught: list[signal.Signals] = []
     failures: list[VpiError] = []
+    interrupts = Interrupts()
+    interrupts.watch()
     code = 1
-
-    def stop(number: signal.Signals) -> None:
-        caught.append(number)
-        loop.remove_signal_handler(number)
-        if task is not None:
-            task.cancel()
-
-    for number in SIGNALS:
-        loop.add_signal_handler(number, stop, number)
     gc.freeze()
     gc.enable()
     try:
@@ -71,28 +61,33 @@ async def _run(prepared: Prepared, mode: Mode, prompts: Sequence[Prompt]) -> int
             app = build_app(prepared, mode, group.create_task)
             reason = "signal"
             try:
-                code = await _interface(app, prepared, mode, prompts)
+                code = await _interface(app, prepared, mode, prompts, interrupts)
                 reason = "quit"
             except VpiError as error:
                 failures.append(error)
             finally:
                 await app.close(reason)
     except asyncio.CancelledError:
-        if not caught:
+        stopped = interrupts.caught
+        if stopped is None:
             raise
         if mode == "print":
-            write(sys.stderr, f"stopped by {caught[0].name}\n")
-        return SIGNALS[caught[0]]
+            write(sys.stderr, f"stopped by {stopped.name}\n")
+        return SIGNALS[stopped]
     if failures:
         raise failures[0]
     return code
 
 
-async def _interface(app: App, prepared: Prepared, mode: Mode, prompts: Sequence[Prompt]) -> int:
+async def _interface(
+    app: App, prepared: Prepared, mode: Mode, prompts: Sequence[Prompt], interrupts: Interrupts
+) -> int:
     if mode == "repl":
+        from vikingpi.ui.actions import Places
         from vikingpi.ui.repl import run_repl
 
-        return await run_repl(app, prompts, prepared.paths.history)
+        places = Places(prepared.paths.history, prepared.paths.state / "images")
+        return await run_repl(app, prompts, places, interrupts)
     show = run_json if prepared.options.mode == "json" else run_print
     return await show(app, prompts, sys.stdout, sys.stderr, app.start, limits_of(prepared.options))
 

@@ -7,22 +7,24 @@ that erasing, printing and redrawing reach the terminal as one write and no half
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import termios
 import time
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.layout import Layout
 from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import Renderer
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import AsyncGenerator, Generator
 
     from prompt_toolkit.input import Input
-    from prompt_toolkit.key_binding import KeyBindings
     from prompt_toolkit.styles import BaseStyle
 
 ESCAPE_SECONDS = 0.05
@@ -91,12 +93,9 @@ class InlineApplication(Application[int]):
     change up to 250 ms late; what was drawn meanwhile would have an unknown shape, and erasing it could take lines of
     the scrollback along. `settled` is called before that drawing."""
 
-    def __init__(
-        self, layout: Layout, bindings: KeyBindings, style: BaseStyle, output: HeldOutput, source: Input
-    ) -> None:
+    def __init__(self, layout: Layout, style: BaseStyle, output: HeldOutput, source: Input) -> None:
         super().__init__(
             layout=layout,
-            key_bindings=bindings,
             style=style,
             output=output,
             input=source,
@@ -110,13 +109,44 @@ class InlineApplication(Application[int]):
         self.ttimeoutlen = ESCAPE_SECONDS
         self.timeoutlen = ESCAPE_SECONDS
         self.settled: Callable[[], None] = lambda: None
+        self._mode: list[Any] | None = None
         self._quiet_until = 0.0
         self._quiet_seconds = output.quiet_seconds
 
     @property
     def quiet(self) -> float:
-        """For how many seconds nothing may be drawn."""
+        """For how many seconds nothing may be drawn; for ever while another program has the terminal."""
+        if self._running_in_terminal:
+            return float("inf")
         return max(0.0, self._quiet_until - time.monotonic()) if self.is_running else 0.0
+
+    @asynccontextmanager
+    async def away(self) -> AsyncGenerator[None, None]:
+        """Give the terminal to another program, as it was before this one began."""
+        try:
+            async with in_terminal():
+                yield
+        finally:
+            self.settled()
+
+    async def suspend(self) -> None:
+        """Stop, as Ctrl+Z does, until the shell lets the program go on."""
+        async with self.away():
+            os.kill(0, signal.SIGTSTP)
+
+    def remember_mode(self) -> None:
+        """Keep the terminal's present mode for `continued`."""
+        self._mode = termios.tcgetattr(self.input.fileno())
+
+    def continued(self) -> None:
+        """Take the terminal back after somebody else has stopped the program and let it go on."""
+        if self._running_in_terminal or not self.is_running or self._mode is None:
+            return
+        termios.tcsetattr(self.input.fileno(), termios.TCSANOW, self._mode)
+        with self.held_output.held():
+            self.inline.reset()
+            self.settled()
+            self._redraw()
 
     def above(self, text: str) -> None:
         """Print finished text above the region; it ends with a newline."""

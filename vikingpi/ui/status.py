@@ -12,6 +12,7 @@ from vikingpi.commands.host import Figures
 from vikingpi.events import StoreState
 from vikingpi.safetext import cells, cut_cells
 from vikingpi.ui.lines import tokens
+from vikingpi.ui.theme import UNICODE, Glyphs
 
 SEPARATOR = " · "
 PART_CELLS = 300
@@ -27,21 +28,22 @@ class Part(NamedTuple):
     short: str = ""
 
 
-def parts_of(figures: Figures, branch: str = "", home: str = "") -> tuple[Part, ...]:
+def parts_of(figures: Figures, branch: str = "", home: str = "", glyphs: Glyphs = UNICODE) -> tuple[Part, ...]:
     """Return the pieces of the bar in reading order; empty ones are left out."""
     folder = _folder(figures.cwd, home)
     model = figures.model
     if figures.thinking_level not in ("", "off"):
         model = f"{model} {figures.thinking_level}"
+    up, down = glyphs.tokens
     pieces = (
         Part(f"{folder} ({branch})" if branch else folder, 60, short=Path(figures.cwd).name),
         Part(figures.session_name, 30),
         Part(model, 50),
-        Part(f"↑{_known(figures.tokens_in)} ↓{_known(figures.tokens_out)}", 40),
-        Part(f"cached {tokens(figures.cache_read)}" if figures.cache_read > 0 else "", 10),
+        Part(f"{up}{_known(figures.tokens_in)} {down}{_known(figures.tokens_out)}", 40),
+        Part(_cached(figures), 10),
         Part(f"${figures.cost:.3f}" if figures.cost > 0 else "", 20),
         _context(figures),
-        Part(store_text(figures.store), 90),
+        Part(store_text(figures.store, glyphs), 90, _store_style(figures.store)),
     )
     cleaned = (part._replace(text=_clean(part.text), short=_clean(part.short)) for part in pieces)
     return tuple(part for part in cleaned if part.text)
@@ -51,12 +53,13 @@ def _known(count: int) -> str:
     return tokens(count) if count >= 0 else "?"
 
 
-def store_text(state: StoreState) -> str:
+def store_text(state: StoreState, glyphs: Glyphs = UNICODE) -> str:
     """Write the state of the context store: `OV ✓ · ctx 3 · ~1.2k/30k`; `-` is off, `mem` is embedded."""
     if state.kind == "off":
         return "OV -"
     name = "mem" if state.kind == "embedded" else "OV"
-    mark = {True: "✓", False: "✗", None: "…"}[state.connected]
+    yes, no, not_yet = glyphs.marks
+    mark = {True: yes, False: no, None: not_yet}[state.connected]
     pressure = f"~{tokens(state.pending_tokens)}/{tokens(state.token_threshold)}"
     return SEPARATOR.join((f"{name} {mark}", f"ctx {state.covered_user_turns}", pressure))
 
@@ -107,6 +110,17 @@ def _folder(cwd: str, home: str) -> str:
     if home not in ("", "/") and (cwd == home or cwd.startswith(home + "/")):
         return "~" + cwd[len(home) :]
     return cwd
+
+
+def _cached(figures: Figures) -> str:
+    """Say how much of what was sent came from the provider's cache."""
+    if figures.cache_read <= 0 or figures.tokens_in < 0:
+        return ""
+    return f"cached {round(100 * figures.cache_read / (figures.tokens_in + figures.cache_read))}%"
+
+
+def _store_style(state: StoreState) -> str:
+    return "class:status.error" if state.kind != "off" and state.connected is False else "class:status"
 
 
 def _context(figures: Figures) -> Part:

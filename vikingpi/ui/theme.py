@@ -7,6 +7,19 @@ from typing import Literal, NamedTuple
 
 Depth = Literal["none", "16", "256", "true"]
 
+
+class Glyphs(NamedTuple):
+    """Signs beyond letters; `marks` are for yes, no and not yet."""
+
+    rule: str
+    spinner: str
+    marks: tuple[str, str, str]
+    tokens: tuple[str, str]
+
+
+UNICODE = Glyphs("─", "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", ("✓", "✗", "…"), ("↑", "↓"))
+ASCII = Glyphs("-", "|/-\\", ("ok", "down", "..."), ("in ", "out "))
+
 _CODES = {
     "plain": "",
     "dim": "2",
@@ -19,8 +32,12 @@ _CODES = {
     "added": "32",
     "removed": "31",
     "fence": "2",
+    "shell": "1;35",
+    "thought": "2;3",
 }
-_WITHOUT_COLOUR = {"user": "1", "warning": "1", "error": "1", "added": "", "removed": ""}
+_FEW_GLYPHS = {"linux", "vt100", "vt102", "vt220", "cons25"}
+_ON_LIGHT = {"user": "1;34"}
+_WITHOUT_COLOUR = {"user": "1", "shell": "1", "warning": "1", "error": "1", "added": "", "removed": ""}
 
 BAR_STYLES = {
     "rule": "ansibrightblack",
@@ -31,6 +48,7 @@ BAR_STYLES = {
     "menu.selected": "bold",
     "menu.about": "ansibrightblack",
     "queued": "ansibrightblack",
+    "shell": "ansimagenta bold",
 }
 
 
@@ -39,18 +57,28 @@ class Theme(NamedTuple):
 
     depth: Depth
     code: str
+    glyphs: Glyphs = UNICODE
+
+    @property
+    def light(self) -> bool:
+        """Whether the background is light."""
+        return self.code == "ansi_light"
 
     def paint(self, text: str, style: str) -> str:
         """Wrap one line of clean text in the codes of a style."""
         codes = _CODES[style]
         if self.depth == "none":
             codes = _WITHOUT_COLOUR.get(style, codes)
+        elif self.light:
+            codes = _ON_LIGHT.get(style, codes)
         return f"\x1b[{codes}m{text}\x1b[0m" if codes and text else text
 
 
-def choose_theme(setting: str, env: Mapping[str, str]) -> Theme:
-    """Choose by the setting (auto, dark, light) and what the environment says of the terminal."""
-    return Theme(_depth(env), "ansi_light" if _is_light(setting, env) else "ansi_dark")
+def choose_theme(setting: str, env: Mapping[str, str], coding: str = "utf-8") -> Theme:
+    """Choose by the setting (auto, dark, light), what the environment says of the terminal, and its coding."""
+    plain = env.get("TERM", "") in _FEW_GLYPHS or not coding.lower().replace("-", "").startswith("utf")
+    code = "ansi_light" if _is_light(setting, env) else "ansi_dark"
+    return Theme(_depth(env), code, ASCII if plain else UNICODE)
 
 
 def _depth(env: Mapping[str, str]) -> Depth:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from vikingpi import events, safetext
-from vikingpi.messages import AssistantMessage, Message, ToolCall, UserMessage
+from vikingpi.commands.host import ShellResult
+from vikingpi.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, UserMessage
 from vikingpi.ui.blocks import Splitter
+from vikingpi.ui.input import UserCommand
 from vikingpi.ui.lines import failure_of, line_of, seconds
 from vikingpi.ui.printer import Printer, user_rows
-from vikingpi.ui.rows import Row, results, running
+from vikingpi.ui.rows import FOLDED, FULL, Limits, Row, command_rows, results, running
 
 THOUGHT_LINES = 3
+KEPT_RESULTS = 100
+_RESULTS_KEY = "ctrl+o shows them"
+_SHELL = "!"
 
 
 class _Running(NamedTuple):
@@ -22,29 +28,48 @@ class _Running(NamedTuple):
 
 
 class _Answer:
-    """The text and the thought that arrive."""
+    """The text and the thought that arrive. `thoughts` are those since the last prompt."""
 
     def __init__(self, printer: Printer) -> None:
+        self.thoughts: list[str] = []
+        self.shows_thoughts = False
         self._printer = printer
         self._clean = safetext.Cleaner()
         self._splitter = Splitter()
         self._thought = ""
         self._since = 0.0
+        self._later: list[Callable[[], None]] = []
 
     def text(self, piece: str) -> None:
         self.thought_ends()
         for block in self._splitter.feed(self._clean.feed(piece)):
             self._printer.block(block)
+        if self._splitter.open is None:
+            self._show_later()
+
+    def between_blocks(self, show: Callable[[], None]) -> None:
+        """Print something now, or once the block that arrives is whole."""
+        self._later.append(show)
+        if self._splitter.open is None:
+            self._show_later()
 
     def think(self, piece: str) -> None:
         self._since = self._since or time.monotonic()
         self._thought += piece
 
     def thought_ends(self) -> None:
-        if self._thought:
-            took = seconds(1000 * (time.monotonic() - self._since))
-            self._thought, self._since = "", 0.0
-            self._printer.rows([Row(f"thought for {took}", "dim")])
+        if not self._thought:
+            return
+        took, thought = seconds(1000 * (time.monotonic() - self._since)), self._thought
+        self._thought, self._since = "", 0.0
+        self.thoughts.append(thought)
+        if self.shows_thoughts:
+            self._printer.text(_thought_rows(thought))
+        self._printer.rows([Row(f"thought for {took}", "dim")], gap=not self.shows_thoughts)
+
+    def print_thoughts(self) -> None:
+        for thought in self.thoughts:
+            self._printer.text(_thought_rows(thought))
 
     def ends(self) -> None:
         """Print what is left."""
@@ -53,26 +78,44 @@ class _Answer:
         self._clean = safetext.Cleaner()
         for block in (*self._splitter.feed(rest), *self._splitter.close()):
             self._printer.block(block)
+        self._show_later()
+
+    def _show_later(self) -> None:
+        later, self._later = self._later, []
+        for show in later:
+            show()
 
     def live(self, columns: int) -> list[str]:
         lines: list[str] = []
         if self._thought:
-            thought = safetext.plain(self._thought[-4000:]).strip().split("\n")
-            lines += self._printer.painted([Row(line, "dim") for line in thought[-THOUGHT_LINES:]], columns)
+            rows = _thought_rows(self._thought[-4000:])
+            lines += self._printer.painted(rows if self.shows_thoughts else rows[-THOUGHT_LINES:], columns)
         if (block := self._splitter.open) is not None:
             lines += self._printer.painter.block(block, columns)
         return lines
 
 
+def _thought_rows(thought: str) -> list[Row]:
+    return [Row(line, "thought") for line in safetext.plain(thought).strip().split("\n")]
+
+
+def _limits(of: str = "", *, unfolded: bool) -> Limits:
+    if unfolded:
+        return FULL
+    return FOLDED.longer() if of == _SHELL else FOLDED._replace(key=_RESULTS_KEY)
+
+
 class Transcript:
-    """`version` changes whenever the live part would look different."""
+    """`version` changes whenever the live part would look different. Results are folded unless `unfolded`."""
 
     def __init__(self, printer: Printer) -> None:
         self.version = 0
+        self.unfolded = False
         self._printer = printer
         self._answer = _Answer(printer)
         self._preparing = ""
         self._tools: dict[str, _Running] = {}
+        self._finished: list[tuple[ToolCall, ToolResultMessage]] = []
 
     def event(self, event: events.Event) -> None:
         """Take the next event."""
@@ -89,11 +132,12 @@ class Transcript:
                     self._tools[call.id] = self._tools[call.id]._replace(tail=text)
             case events.ToolEnd(call, result):
                 self._tools.pop(call.id, None)
-                self._printer.rows(results(call, result))
+                self._finished = [*self._finished[-KEPT_RESULTS:], (call, result)]
+                self._result(call, result)
             case events.AgentSettled():
                 self._answer.ends()
                 self._preparing = ""
-                self._tools.clear()
+                self._tools = {name: tool for name, tool in self._tools.items() if name == _SHELL}
             case _:
                 self._line(event)
 
@@ -101,20 +145,62 @@ class Transcript:
         """Return the lines of what still changes, ready for the terminal."""
         rows = [Row(self._preparing, "dim")] if self._preparing else []
         for tool in self._tools.values():
-            rows += running(tool.call, tool.tail, 1000 * (time.monotonic() - tool.since))
+            elapsed = 1000 * (time.monotonic() - tool.since)
+            rows += running(tool.call, tool.tail, elapsed, _limits(tool.call.id, unfolded=self.unfolded))
         return self._answer.live(columns) + self._printer.painted(rows, columns)
+
+    def toggle_results(self) -> bool:
+        """Show results in full from now on, and those since the last prompt again; or fold them again."""
+        self.unfolded = not self.unfolded
+        self.version += 1
+        if self.unfolded:
+            for call, result in self._finished:
+                if results(call, result) != results(call, result, FULL):
+                    self._result(call, result)
+        return self.unfolded
+
+    def toggle_thoughts(self) -> bool:
+        """Show thoughts in full from now on, and those since the last prompt; or fold them again."""
+        answer = self._answer
+        answer.shows_thoughts = not answer.shows_thoughts
+        self.version += 1
+        if answer.shows_thoughts:
+            answer.print_thoughts()
+        return answer.shows_thoughts
+
+    def shell_runs(self, run: UserCommand, tail: str = "") -> None:
+        """Show the command that the user runs, and the end of its output."""
+        self.version += 1
+        call = ToolCall(_SHELL, "!!" if run.excluded else "!", {"command": run.command})
+        since = self._tools[_SHELL].since if _SHELL in self._tools else time.monotonic()
+        self._tools[_SHELL] = _Running(call, tail, since)
+
+    def shell_ended(self, run: ShellResult | None) -> None:
+        """Show what came of the user's command."""
+        self.version += 1
+        self._tools.pop(_SHELL, None)
+        if run is None:
+            return
+        limits = _limits(_SHELL, unfolded=self.unfolded)
+        rows, show = command_rows(run, limits), self._printer.text if limits.full else self._printer.rows
+        self._answer.between_blocks(lambda: show(rows))
 
     @property
     def ticking(self) -> bool:
         """Whether the live part changes by the mere passing of time."""
         return bool(self._tools)
 
+    def _result(self, call: ToolCall, result: ToolResultMessage) -> None:
+        rows = results(call, result, _limits(unfolded=self.unfolded))
+        (self._printer.text if self.unfolded else self._printer.rows)(rows)
+
     def _line(self, event: events.Event) -> None:
         line = None if isinstance(event, events.CompactionStart) else line_of(event)
         if line is None:
             return
-        self._answer.ends()
-        self._printer.line(line)
+        if isinstance(event, events.RetryStart):
+            self._answer.ends()
+        self._answer.between_blocks(lambda: self._printer.line(line))
 
     def _update(self, event: events.MessageUpdate) -> None:
         match event.kind:
@@ -135,6 +221,7 @@ class Transcript:
         self._answer.ends()
         self._preparing = ""
         if isinstance(message, UserMessage) and message.kind == "user":
+            self._finished, self._answer.thoughts = [], []
             self._printer.text(user_rows(message, "user"))
         elif isinstance(message, AssistantMessage) and message.stop_reason in ("aborted", "length"):
             failure = failure_of(message)

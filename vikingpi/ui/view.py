@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI, AnyFormattedText, StyleAndTextTuples
@@ -17,21 +18,23 @@ from vikingpi.safetext import cells, cut_cells
 from vikingpi.ui.input import Editor
 from vikingpi.ui.lines import seconds
 from vikingpi.ui.menu import Item
+from vikingpi.ui.search import Search
 from vikingpi.ui.status import SEPARATOR, fit, parts_of, unjoined
+from vikingpi.ui.theme import Theme
 from vikingpi.ui.transcript import Transcript
 
 EDITOR_ROWS = 6
 MENU_ROWS = 6
 QUEUED_ROWS = 4
 FRAME_SECONDS = 0.05
-SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class Activity:
     """What runs and since when; empty while nothing does."""
 
-    def __init__(self) -> None:
+    def __init__(self, spinner: str) -> None:
         self.what = ""
+        self._spinner = spinner
         self._since = 0.0
         self._until = 0.0
         self._hint = ""
@@ -66,11 +69,13 @@ class Activity:
     def text(self) -> str:
         """Return what to show in the rule above the editor."""
         now = time.monotonic()
-        if self._hint and now < self._hint_until:
-            return self._hint
+        hint = self._hint if now < self._hint_until else ""
+        return " · ".join(part for part in (self._work(now), hint) if part)
+
+    def _work(self, now: float) -> str:
         if not self.what:
             return ""
-        spinner = SPINNER[int(now * 10) % len(SPINNER)]
+        spinner = self._spinner[int(now * 10) % len(self._spinner)]
         if now < self._until:
             return f"{spinner} {self.what} {seconds(1000 * (self._until - now))} · esc aborts"
         elapsed = int(now - self._since)
@@ -81,18 +86,36 @@ class Activity:
         self._until = time.monotonic() + delay if delay else 0.0
 
 
+class Place(Protocol):
+    """The terminal: how it looks, and how many rows and columns it has now."""
+
+    @property
+    def theme(self) -> Theme: ...
+
+    def size(self) -> tuple[int, int]: ...
+
+
 class View:
     """Computes the region's lines; the expensive ones only when `refresh` is called."""
 
-    def __init__(self, app: Host, transcript: Transcript, editor: Editor, size: Callable[[], tuple[int, int]]) -> None:
-        self.activity = Activity()
+    def __init__(
+        self,
+        app: Host,
+        transcript: Transcript,
+        editor: Editor,
+        search: Search,
+        place: Place,
+    ) -> None:
+        self.activity = Activity(place.theme.glyphs.spinner)
         self.figures: Figures | None = None
         self.branch = ""
         self.cost = 0.0
         self._app = app
         self._transcript = transcript
         self._editor = editor
-        self._size = size
+        self._search = search
+        self._size = place.size
+        self._glyphs = place.theme.glyphs
         self._live: list[str] = []
 
     def refresh(self) -> None:
@@ -119,19 +142,25 @@ class View:
             lines.append(" Alt+Up brings them back")
         return [cut_cells(line, columns) for line in lines]
 
-    def rule(self) -> StyleAndTextTuples:
+    def rule(self, *, bottom: bool = False) -> StyleAndTextTuples:
+        """Return the line above the editor, which says what runs, or the one below it."""
         _, columns = self._size()
-        text = cut_cells(self.activity.text(), max(0, columns - 6))
-        head = f"── {text} " if text else ""
-        return [("class:rule", head + "─" * max(0, columns - cells(head)))]
+        line = self._glyphs.rule
+        text = "" if bottom else cut_cells(self.activity.text(), max(0, columns - 6))
+        head = f"{line}{line} {text} " if text else ""
+        style = "class:shell" if self._editor.text.startswith("!") and not self._search.active else "class:rule"
+        return [(style, head + line * max(0, columns - cells(head)))]
 
-    def bottom_rule(self) -> StyleAndTextTuples:
-        return [("class:rule", "─" * self._size()[1])]
+    def prompt(self) -> StyleAndTextTuples:
+        """Return what stands before the first line of the editor."""
+        if self._search.active:
+            return [("class:shell", "? ")]
+        return [("class:shell", "! ")] if self._editor.text.startswith("!") else [("bold", "> ")]
 
     def status(self) -> StyleAndTextTuples:
         if self.figures is None:
             return []
-        parts = fit(parts_of(self.figures, self.branch), self._size()[1])
+        parts = fit(parts_of(self.figures, self.branch, glyphs=self._glyphs), self._size()[1])
         fragments: StyleAndTextTuples = []
         for part in parts:
             if fragments:
@@ -183,7 +212,7 @@ def make_layout(view: View, editor: Editor) -> Layout:
         return ConditionalContainer(window, Condition(shown))
 
     def prefix(line: int, wrapped: int) -> StyleAndTextTuples:
-        return [("bold", "> " if line == 0 and wrapped == 0 else "  ")]
+        return view.prompt() if line == 0 and wrapped == 0 else [("", "  ")]
 
     def queued() -> StyleAndTextTuples:
         return [("class:queued", "\n".join(view.queued()))]
@@ -202,7 +231,7 @@ def make_layout(view: View, editor: Editor) -> Layout:
             lines(lambda: "", view.roomy),
             lines(view.rule, view.roomy),
             edit,
-            lines(view.bottom_rule, view.roomy),
+            lines(lambda: view.rule(bottom=True), view.roomy),
             lines(view.menu, lambda: view.roomy() and bool(view.menu())),
             lines(view.status, lambda: bool(view.status())),
         ]

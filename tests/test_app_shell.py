@@ -1,0 +1,118 @@
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from agent_lab import Lab
+
+from vikingpi.app.shell import ShellRun, UserShell
+from vikingpi.decode import Json
+from vikingpi.events import Notice
+from vikingpi.llm.scripted import Step
+from vikingpi.messages import text_of
+from vikingpi.session.file import memory_session
+from vikingpi.tools.base import ToolContext
+
+
+class Bench:
+    """A shell over an agent that may be busy."""
+
+    def __init__(self, folder: Path) -> None:
+        self.lab = Lab([Step("ok")], session=memory_session(str(folder)))
+        self.busy = False
+        env = {"PATH": "/usr/bin:/bin", "VPI_SESSION_ID": "x", "KEPT": "yes"}
+        agent = self.lab.agent
+
+        def tool_context(update: Callable[[str], None]) -> ToolContext:
+            return ToolContext(folder, env, update, 5, folder)
+
+        agent.deps = agent.deps._replace(tool_context=tool_context)
+        self.shell = UserShell(lambda: agent, lambda: self.busy)
+
+    def run(self, command: str, *, excluded: bool = False) -> ShellRun:
+        return asyncio.run(self.shell.run(command, lambda text: None, excluded=excluded))
+
+    def records(self) -> list[Json]:
+        return [entry.raw["message"] for entry in self.lab.entries("message")]
+
+
+def test_a_command_runs_in_the_folder_and_is_recorded_as_pi_does(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    run = bench.run('echo "$PWD $KEPT ${VPI_SESSION_ID:-none}"; exit 2')
+    assert (run.output, run.exit_code) == (f"{tmp_path} yes none\n", 2)
+    (record,) = bench.records()
+    assert record.pop("timestamp") > 0
+    assert record == {
+        "role": "bashExecution",
+        "command": 'echo "$PWD $KEPT ${VPI_SESSION_ID:-none}"; exit 2',
+        "output": f"{tmp_path} yes none\n",
+        "exitCode": 2,
+        "cancelled": False,
+        "truncated": False,
+        "excludeFromContext": False,
+    }
+    assert "exited with code 2" in text_of(bench.lab.stored()[0])
+
+
+def test_an_excluded_command_is_kept_from_the_model(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.run("echo secret", excluded=True)
+    assert bench.records()[0]["excludeFromContext"] is True
+    assert bench.lab.stored() == ()
+
+
+def test_the_record_waits_until_the_agent_is_at_rest(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.busy = True
+    bench.run("echo during")
+    assert bench.records() == []
+    bench.busy = False
+    bench.shell.settle()
+    bench.shell.settle()
+    assert [record["command"] for record in bench.records()] == ["echo during"]
+
+
+def test_a_cancelled_command_keeps_what_it_said(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+
+    async def main() -> ShellRun:
+        task = asyncio.create_task(
+            bench.shell.run("echo before; sleep 60", lambda text: bench.shell.cancel() if "before" in text else None)
+        )
+        return await asyncio.wait_for(task, 10)
+
+    run = asyncio.run(main())
+    assert (run.output, run.exit_code, run.cancelled) == ("before\n", None, True)
+    (record,) = bench.records()
+    assert record["cancelled"] is True
+    assert "exitCode" not in record
+    assert not bench.shell.running
+
+
+def test_the_end_of_the_program_records_a_command_and_passes(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+
+    async def main() -> None:
+        task = asyncio.create_task(bench.shell.run("sleep 60", lambda text: None))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(main())
+    assert bench.records()[0]["cancelled"] is True
+
+
+def test_progress_bars_leave_their_last_state(tmp_path: Path) -> None:
+    assert Bench(tmp_path).run(r"printf '10%%\r50%%\r100%%\nend\r\n'").output == "100%\nend\n"
+
+
+def test_a_command_of_a_session_that_was_left_is_named_and_not_recorded(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.busy = True
+    bench.run("echo late")
+    agent = bench.lab.agent
+    agent.deps = agent.deps._replace(session=memory_session("/elsewhere"))
+    bench.shell.settle()
+    assert [type(event) for event in bench.lab.events] == [Notice]
+    assert agent.deps.session.branch() == ()

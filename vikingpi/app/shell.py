@@ -1,0 +1,136 @@
+"""Commands that the user runs from the editor with `!`; `!!` keeps them from the model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from vikingpi.agent.loop import Agent
+from vikingpi.decode import Json
+from vikingpi.errors import SessionError, ToolError
+from vikingpi.events import Notice
+from vikingpi.session.file import SessionLog
+from vikingpi.tools.bash import BashTool, Execution
+
+_LONGEST_SECONDS = 86_400.0
+
+
+class ShellRun(NamedTuple):
+    """What a command left; `exit_code` is None where it was cancelled, `problem` says why it could not start."""
+
+    command: str
+    output: str
+    exit_code: int | None
+    cancelled: bool = False
+    truncated: bool = False
+    full_output_path: str = ""
+    excluded: bool = False
+    problem: str = ""
+
+
+class UserShell:
+    """Runs one command at a time and keeps the record of it back until the agent is at rest."""
+
+    def __init__(self, agent: Callable[[], Agent], busy: Callable[[], bool]) -> None:
+        self._agent = agent
+        self._busy = busy
+        self._tool = BashTool()
+        self._task: asyncio.Task[Execution] | None = None
+        self._cancelled = False
+        self._held: list[tuple[SessionLog, Json]] = []
+
+    @property
+    def running(self) -> bool:
+        return self._task is not None
+
+    async def run(self, command: str, update: Callable[[str], None], *, excluded: bool = False) -> ShellRun:
+        """Run it in the session's folder; `update` takes the whole tail of the output while it grows.
+
+        The record is one message of the session, which the model reads unless it is `excluded`.
+        """
+        deps, tail = self._agent().deps, ""
+
+        def note(text: str) -> None:
+            nonlocal tail
+            tail = text
+            update(text)
+
+        context = deps.tool_context(note)
+        own = {name: value for name, value in context.env.items() if not name.startswith("VPI_SESSION_")}
+        execution = self._tool.execute(command, context._replace(env=own), _LONGEST_SECONDS)
+        self._cancelled = False
+        self._task = asyncio.get_running_loop().create_task(execution)
+        try:
+            done = await self._task
+            result = ShellRun(
+                command,
+                _settled(done.output),
+                done.exit_code,
+                truncated=done.truncation.by is not None,
+                full_output_path=done.full_output_path,
+                excluded=excluded,
+            )
+        except asyncio.CancelledError:
+            result = ShellRun(command, _settled(tail), None, cancelled=True, excluded=excluded)
+            if not self._cancelled:
+                self._record(deps.session, result)
+                raise
+        except ToolError as error:
+            return ShellRun(command, "", None, excluded=excluded, problem=str(error))
+        finally:
+            self._task = None
+        self._record(deps.session, result)
+        return result
+
+    def cancel(self) -> None:
+        """End the command that runs; its record says so."""
+        if self._task is not None:
+            self._cancelled = True
+            self._task.cancel()
+
+    def settle(self) -> None:
+        """Write what was held back."""
+        held, self._held = self._held, []
+        for session, fields in held:
+            self._append(session, fields)
+
+    def close(self) -> None:
+        """End what commands have left in the background."""
+        self._tool.close()
+
+    def _record(self, session: SessionLog, result: ShellRun) -> None:
+        message: Json = {
+            "role": "bashExecution",
+            "command": result.command,
+            "output": result.output,
+            "exitCode": result.exit_code,
+            "cancelled": result.cancelled,
+            "truncated": result.truncated,
+            "fullOutputPath": result.full_output_path or None,
+            "timestamp": self._agent().now_ms(),
+            "excludeFromContext": result.excluded,
+        }
+        fields = {"message": {key: value for key, value in message.items() if value is not None}}
+        if self._busy():
+            self._held.append((session, fields))
+        else:
+            self._append(session, fields)
+
+    def _append(self, session: SessionLog, fields: Json) -> None:
+        if session is not self._agent().deps.session:
+            self._agent().deps.emit(
+                Notice("the command ended after its session was left: it is not recorded", "warning")
+            )
+            return
+        try:
+            session.append("message", fields)
+        except SessionError as error:
+            self._agent().deps.emit(Notice(f"the command is not recorded: {error}", "error", error.hint))
+
+
+def _settled(text: str) -> str:
+    """Keep of each line what stands there in the end: progress bars return to its beginning."""
+    if "\r" not in text:
+        return text
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))

@@ -1,0 +1,95 @@
+"""The parts of the interactive program, put together for one terminal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from prompt_toolkit.input import Input
+from prompt_toolkit.styles import Style
+
+from vikingpi.commands.host import Host
+from vikingpi.ui.bang import Bang
+from vikingpi.ui.files import FileIndex, at_source
+from vikingpi.ui.input import Editor
+from vikingpi.ui.menu import Menu, command_source
+from vikingpi.ui.printer import Printer
+from vikingpi.ui.render import Painter
+from vikingpi.ui.screen import HeldOutput, InlineApplication, Pages
+from vikingpi.ui.search import Search
+from vikingpi.ui.theme import BAR_STYLES, Theme
+from vikingpi.ui.transcript import Transcript
+from vikingpi.ui.view import View, make_layout
+from vikingpi.ui.work import Work
+
+
+class Terminal(NamedTuple):
+    """Where everything is shown and typed."""
+
+    theme: Theme
+    output: HeldOutput
+    source: Input
+
+    def size(self) -> tuple[int, int]:
+        size = self.output.get_size()
+        return size.rows, size.columns
+
+
+class Desk(NamedTuple):
+    """What each part is for is said where it is made."""
+
+    app: Host
+    editor: Editor
+    search: Search
+    view: View
+    transcript: Transcript
+    printer: Printer
+    pages: Pages
+    work: Work
+    bang: Bang
+    screen: InlineApplication
+
+
+def make_desk(
+    app: Host,
+    terminal: Terminal,
+    history: Path,
+    ended: Callable[[Exception | None], None],
+    changed: Callable[[], None],
+) -> Desk:
+    """Make the parts. `ended(fault)` is called after each piece of work, `changed()` when there is something to draw.
+
+    Call it within the running loop.
+    """
+    loop = asyncio.get_running_loop()
+
+    def folder() -> Path:
+        return Path(app.parts.session.cwd)
+
+    def listed() -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(refresh_menu)
+
+    def refresh_menu() -> None:
+        menu.refresh()
+        screen.invalidate()
+
+    def settled() -> None:
+        view.refresh()
+        pages.flush()
+
+    pages = Pages(lambda: view.refresh())
+    printer = Printer(pages.show, lambda: terminal.size()[1], Painter(terminal.theme))
+    transcript = Transcript(printer)
+    menu = Menu([command_source(lambda: app.commands), at_source(FileIndex(folder, listed), folder)])
+    editor = Editor(history, menu)
+    search = Search(editor)
+    view = View(app, transcript, editor, search, terminal)
+    work = Work(app, printer, editor, view.activity, ended)
+    bang = Bang(app, transcript, printer, changed)
+    screen = InlineApplication(make_layout(view, editor), Style.from_dict(BAR_STYLES), terminal.output, terminal.source)
+    screen.settled = settled
+    pages.attach(screen)
+    return Desk(app, editor, search, view, transcript, printer, pages, work, bang, screen)

@@ -1,0 +1,233 @@
+"""What each key does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+
+from vikingpi.ui.files import common_beginning
+from vikingpi.ui.input import Editor, typed
+from vikingpi.ui.menu import Source
+from vikingpi.ui.search import Search
+
+TWICE_SECONDS = 0.5
+
+_SHIFT_ENTER = ("\x1b[13;2u", "\x1b[27;2;13~")
+_ALT_ENTER = ("\x1b[13;3u", "\x1b[27;3;13~")
+
+
+class Actions(NamedTuple):
+    """What the keys ask for. `take_back` returns the texts that were queued and are no longer, `pasted` what a paste
+    puts into the editor, `paths` what completes the last word of a text."""
+
+    submit: Callable[[str], None]
+    queue: Callable[[str], None]
+    abort: Callable[[], None]
+    take_back: Callable[[], Sequence[str]]
+    leave: Callable[[], None]
+    hint: Callable[[str], None]
+    busy: Callable[[], bool]
+    more_input: Callable[[], bool]
+    pasted: Callable[[str], str]
+    paths: Callable[[str], Source]
+    suspend: Callable[[], None]
+    edit_outside: Callable[[], None]
+    paste_image: Callable[[], None]
+    toggle_results: Callable[[], None]
+    toggle_thoughts: Callable[[], None]
+    next_thinking: Callable[[], None]
+    open_tree: Callable[[], bool]
+
+
+class Twice:
+    """Tells a key that is pressed for the second time within half a second."""
+
+    def __init__(self) -> None:
+        self._last = ("", 0.0)
+
+    def pressed(self, key: str) -> bool:
+        now, (last, then) = time.monotonic(), self._last
+        second = last == key and now - then <= TWICE_SECONDS
+        self._last = ("", 0.0) if second else (key, now)
+        return second
+
+
+def make_bindings(editor: Editor, search: Search, actions: Actions) -> KeyBindings:
+    """Bind the keys; call `teach_terminal_keys` once before."""
+    keys = KeyBindings()
+    _bind_sending(keys, editor, actions)
+    _bind_text(keys, editor, actions)
+    _bind_stopping(keys, editor, search, actions)
+    _bind_showing(keys, actions)
+    _bind_menu(keys, editor, actions)
+    _bind_search(keys, editor, search)
+    return keys
+
+
+def teach_terminal_keys() -> None:
+    """Tell Enter with Shift or Alt from Enter in terminals that send them."""
+    for sequence in _SHIFT_ENTER:
+        ANSI_SEQUENCES[sequence] = Keys.ControlJ
+    for sequence in _ALT_ENTER:
+        ANSI_SEQUENCES[sequence] = (Keys.Escape, Keys.ControlM)
+
+
+def _bind_sending(keys: KeyBindings, editor: Editor, actions: Actions) -> None:
+    @keys.add("enter")
+    def _(event: KeyPressEvent) -> None:
+        if event.key_processor.input_queue or actions.more_input():
+            editor.buffer.insert_text("\n")  # a paste that the terminal does not mark
+            return
+        offer, before = editor.menu.offer(editor.before_cursor), editor.text
+        if (item := editor.menu.selected(editor.before_cursor)) is not None:
+            ends = offer.sends or item.insert.endswith("/")
+            editor.complete(item, "" if ends else offer.after)
+            if not offer.sends and editor.text.rstrip() != before.rstrip():
+                return
+        if text := editor.take():
+            actions.submit(text)
+
+    @keys.add("escape", "enter")
+    def _(event: KeyPressEvent) -> None:
+        if text := editor.take():
+            actions.queue(text)
+
+
+def _bind_text(keys: KeyBindings, editor: Editor, actions: Actions) -> None:
+    @keys.add("c-j")
+    def _(event: KeyPressEvent) -> None:
+        editor.buffer.insert_text("\n")
+
+    @keys.add(Keys.BracketedPaste)
+    def _(event: KeyPressEvent) -> None:
+        editor.paste(actions.pasted(typed(event.data)))
+
+    @keys.add("c-v")
+    def _(event: KeyPressEvent) -> None:
+        actions.paste_image()
+
+    @keys.add("c-g")
+    def _(event: KeyPressEvent) -> None:
+        actions.edit_outside()
+
+    def at_marker(*, forward: bool) -> bool:
+        return bool(editor.marker(forward=forward))
+
+    @keys.add("backspace", filter=Condition(lambda: at_marker(forward=False)))
+    def _(event: KeyPressEvent) -> None:
+        editor.buffer.delete_before_cursor(len(editor.marker()))
+
+    @keys.add("delete", filter=Condition(lambda: at_marker(forward=True)))
+    def _(event: KeyPressEvent) -> None:
+        editor.buffer.delete(len(editor.marker(forward=True)))
+
+
+def _bind_stopping(keys: KeyBindings, editor: Editor, search: Search, actions: Actions) -> None:
+    twice = Twice()
+
+    def abort() -> None:
+        editor.put_back(actions.take_back())
+        actions.abort()
+
+    @keys.add("escape")
+    def _(event: KeyPressEvent) -> None:
+        if search.active:
+            search.end()
+        elif editor.menu.items(editor.before_cursor):
+            editor.menu.dismiss()
+        elif actions.busy():
+            abort()
+        elif not editor.text and twice.pressed("escape"):
+            actions.open_tree()
+
+    @keys.add("escape", "up")
+    def _(event: KeyPressEvent) -> None:
+        editor.put_back(actions.take_back())
+
+    @keys.add("c-c")
+    def _(event: KeyPressEvent) -> None:
+        if twice.pressed("c-c"):
+            actions.leave()
+        elif search.active:
+            search.end()
+        elif editor.text:
+            editor.set("")
+        elif actions.busy():
+            abort()
+        else:
+            actions.hint("Ctrl+C again leaves")
+
+    @keys.add("c-d", filter=Condition(lambda: not editor.text))
+    def _(event: KeyPressEvent) -> None:
+        actions.leave()
+
+    @keys.add("c-z")
+    def _(event: KeyPressEvent) -> None:
+        actions.suspend()
+
+
+def _bind_showing(keys: KeyBindings, actions: Actions) -> None:
+    @keys.add("c-o")
+    def _(event: KeyPressEvent) -> None:
+        actions.toggle_results()
+
+    @keys.add("c-t")
+    def _(event: KeyPressEvent) -> None:
+        actions.toggle_thoughts()
+
+    @keys.add("s-tab")
+    def _(event: KeyPressEvent) -> None:
+        actions.next_thinking()
+
+
+def _bind_menu(keys: KeyBindings, editor: Editor, actions: Actions) -> None:
+    showing = Condition(lambda: bool(editor.menu.items(editor.before_cursor)))
+
+    @keys.add("tab", filter=showing)
+    def _(event: KeyPressEvent) -> None:
+        offer = editor.menu.offer(editor.before_cursor)
+        if (item := editor.menu.selected(editor.before_cursor)) is not None:
+            editor.complete(item, "" if item.insert.endswith("/") else offer.after)
+
+    @keys.add("tab", filter=~showing)
+    def _(event: KeyPressEvent) -> None:
+        source = actions.paths(editor.before_cursor)
+        offer = source(editor.before_cursor)
+        if not offer.items or not editor.before_cursor:
+            return
+        editor.menu.hold(source)
+        beginning = common_beginning(offer)
+        if len(offer.items) == 1:
+            editor.complete(offer.items[0], "" if beginning.endswith("/") else offer.after)
+        elif len(beginning) > len(editor.before_cursor) - offer.start:
+            editor.complete(offer.items[0]._replace(insert=beginning))
+
+    @keys.add("up", filter=showing)
+    def _(event: KeyPressEvent) -> None:
+        editor.menu.move(-1)
+
+    @keys.add("down", filter=showing)
+    def _(event: KeyPressEvent) -> None:
+        editor.menu.move(1)
+
+
+def _bind_search(keys: KeyBindings, editor: Editor, search: Search) -> None:
+    active = Condition(lambda: search.active)
+
+    @keys.add("c-r")
+    def _(event: KeyPressEvent) -> None:
+        if search.active:
+            editor.menu.move(1)
+        else:
+            search.begin()
+
+    @keys.add("enter", filter=active)
+    @keys.add("tab", filter=active)
+    def _(event: KeyPressEvent) -> None:
+        search.choose()
