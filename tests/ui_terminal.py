@@ -145,7 +145,7 @@ class Terminal:
         """What reached the application as messages of the user."""
         if not self.log.exists():
             return []
-        lines = [json.loads(line) for line in self.log.read_text().splitlines()]
+        lines = [json.loads(line) for line in self.log.read_text().split("\n")[:-1]]
         return [text for kind, text in lines if kind == "user"]
 
     def wait_sent(self, count: int) -> list[str]:
