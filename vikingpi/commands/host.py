@@ -212,15 +212,11 @@ class Host(Protocol):
     """One open session at a time; prompts run one after another."""
 
     quit_requested: bool
-
-    @property
-    def settings(self) -> Settings: ...
+    settings: Settings
+    commands: tuple[Command, ...]
 
     @property
     def parts(self) -> OpenParts: ...
-
-    @property
-    def commands(self) -> tuple[Command, ...]: ...
 
     @property
     def running(self) -> bool: ...
