@@ -278,6 +278,7 @@ class Seat:
         """Everything works and time passes: nothing is missing, nothing is twice, the boundary advances."""
         world, first = self.world, -1
         world.store.up, world.store.faults = True, []
+        self.kill()
         await self.switch(True)
         world.clock.ms += 200_000
         for _ in range(12):

@@ -47,14 +47,14 @@ class Courier:
             if outcome in ("unreachable", "denied"):
                 break
             if own is None or other.id != own.id:
-                elsewhere = await self.deliver(other)
+                elsewhere = await self.deliver(other, own=False)
                 outcome = elsewhere if elsewhere in ("unreachable", "denied") else outcome
         self.tell_state()
         return outcome
 
-    async def deliver(self, generation: Generation) -> Outcome:
+    async def deliver(self, generation: Generation, *, own: bool = True) -> Outcome:
         """Deliver one generation."""
-        outcome = await self.delivery.deliver(generation, deadline=self.link.now() + BARRIER_MS)
+        outcome = await self.delivery.deliver(generation, deadline=self.link.now() + BARRIER_MS, own=own)
         for refusal in self.delivery.refused:
             self.tell_once(refusal, f"the context store refused a message: {refusal}", "see /viking")
         self.delivery.refused.clear()

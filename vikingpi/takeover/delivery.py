@@ -86,8 +86,11 @@ class Delivery:
         self.refused: list[str] = []
         self.connected: bool | None = None
 
-    async def deliver(self, generation: Generation, *, deadline: int, batches: int = 200) -> Outcome:
-        """Send what is undelivered until it is `empty` or why not. `deadline` in ms since the epoch."""
+    async def deliver(self, generation: Generation, *, deadline: int, batches: int = 200, own: bool = True) -> Outcome:
+        """Send what is undelivered until it is `empty` or why not. `deadline` in ms since the epoch.
+
+        A generation of the open session (`own`) whose store-side session was made anew is given up instead.
+        """
         if not self._link.ledger.generations.figures(generation.id).outbox:
             return "empty"
         if self.denied:
@@ -98,6 +101,8 @@ class Delivery:
             if not mine:
                 return "busy"
             try:
+                if not await self._meet(generation) and own:
+                    return "stopped"
                 return await self._drain(generation, deadline, batches)
             except StoreError as error:
                 return self.failed(error)
@@ -137,7 +142,6 @@ class Delivery:
 
     async def _drain(self, generation: Generation, deadline: int, batches: int) -> Outcome:
         link, messages = self._link, self._link.ledger.messages
-        await self._meet(generation)
         for _ in range(batches):
             if not await self._settle(generation):
                 return "waiting"
@@ -149,12 +153,20 @@ class Delivery:
             await self._send(generation, rows)
         return "waiting"
 
-    async def _meet(self, generation: Generation) -> None:
-        """Before the first message of a process: record the session's birth, recognise what is there already."""
+    async def _meet(self, generation: Generation) -> bool:
+        """Before the first message of a process: record the session's birth, recognise what is there already.
+
+        False where the session is not the one that this generation knows.
+        """
         if generation.name in self._met:
-            return
+            return True
         link = self._link
         status = await link.store.ensure_session(generation.name, memories=generation.failures < 2)
+        self.worked()
+        if generation.created_at not in ("", status.created_at):
+            link.log({"event": "made_anew", "generation": generation.name})
+            link.ledger.generations.close(generation.id, link.now(), failed=False)
+            return False
         if not generation.created_at:
             link.ledger.generations.born(generation.id, status.created_at)
         elif status.live_messages or status.commit_count:
@@ -162,7 +174,7 @@ class Delivery:
             marks = await link.store.marks(generation.name, generation.accepted_archive)
             _stored(link.ledger.messages, generation, [row for row in rows if row.entry_id in marks], marks)
         self._met.add(generation.name)
-        self.worked()
+        return True
 
     async def _settle(self, generation: Generation) -> bool:
         """Decide about attempts whose end nobody saw; True where none is left."""

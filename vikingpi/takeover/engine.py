@@ -84,6 +84,11 @@ class Engine:
             return "nothing was captured yet"
         if self.link.ledger.commits.get(generation.id) is not None:
             return await self._confirm(generation, poll=poll_open)
+        if generation.closed:
+            if generation.retry_at > self.link.now() and not force:
+                return "waiting after a failed commit"
+            self.mirror.begin(generation)
+            generation = self.mirror.generation() or generation
         pressure = self.link.ledger.generations.figures(generation.id).pressure
         if not force and pressure < self._settings.token_threshold:
             return f"not due: ~{pressure} of {self._settings.token_threshold} tokens"
@@ -91,14 +96,7 @@ class Engine:
         if isinstance(plan, str):
             return plan
         if generation.retry_at > self.link.now() and not force:
-            return "waiting after a failed commit"
-        if generation.closed:
-            if not self.mirror.begin(generation):
-                return "nothing was captured yet"
-            generation = self.mirror.generation()
-            plan = self._plan(generation) if generation is not None else "nothing was captured yet"
-            if generation is None or isinstance(plan, str):
-                return str(plan)
+            return "waiting after a refused commit"
         if (outcome := await self.courier.deliver(generation)) != "empty":
             return f"messages are still undelivered ({outcome})"
         plan = self._plan(generation)

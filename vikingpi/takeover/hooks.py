@@ -145,7 +145,7 @@ class TakeoverHooks(AgentHooks):
                 engine.link.log({"event": "retry"})
             self._wake.clear()
             try:
-                if await engine.courier.deliver_all() in ("empty", "waiting", "busy"):
+                if await engine.courier.deliver_all() not in ("unreachable", "denied"):
                     await engine.advance()
             except (VpiError, sqlite3.Error) as error:
                 engine.link.log({"event": "pass_failed", "error": str(error)})
