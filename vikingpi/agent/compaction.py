@@ -28,7 +28,9 @@ _SHORTENINGS = 3
 Reason = Literal["manual", "threshold", "overflow"]
 
 
-class _Summary(NamedTuple):
+class Summary(NamedTuple):
+    """What the model wrote, and what it cost."""
+
     text: str
     usage: Usage
 
@@ -113,19 +115,19 @@ def _plan(deps: AgentDeps, reason: Reason) -> Plan | None:
     return plan_cut(deps.session.branch(), project(deps), keep, halve=reason == "overflow")
 
 
-async def _summarise(deps: AgentDeps, plan: Plan, instructions: str) -> _Summary:
+async def _summarise(deps: AgentDeps, plan: Plan, instructions: str) -> Summary:
     """Have the model write the summary; raise ProviderError."""
     previous = texts.without_files(plan.previous)
-    summary = _Summary(previous or texts.NO_HISTORY, Usage())
+    summary = Summary(previous or texts.NO_HISTORY, Usage())
     if plan.history:
-        summary = await _ask(deps, lambda budget: texts.history_task(plan.history, previous, instructions, budget))
+        summary = await ask(deps, lambda budget: texts.history_task(plan.history, previous, instructions, budget))
     if plan.turn_prefix:
-        turn = await _ask(deps, lambda budget: texts.turn_task(plan.turn_prefix, budget))
-        summary = _Summary(texts.join_turn(summary.text, turn.text), _add(summary.usage, turn.usage))
+        turn = await ask(deps, lambda budget: texts.turn_task(plan.turn_prefix, budget))
+        summary = Summary(texts.join_turn(summary.text, turn.text), _add(summary.usage, turn.usage))
     return summary
 
 
-async def _ask(deps: AgentDeps, task: Callable[[int], str]) -> _Summary:
+async def ask(deps: AgentDeps, task: Callable[[int], str]) -> Summary:
     """Make one summary; `task` writes the request for a number of tokens. Shorten it where it does not fit."""
     longest = _longest_answer(deps)
     budget = max(deps.model.context_window - longest, longest) if deps.model.context_window > 0 else _UNKNOWN
@@ -158,12 +160,12 @@ async def _answer(deps: AgentDeps, request: Request) -> AssistantMessage:
     return builder.finish()
 
 
-def _checked(answer: AssistantMessage) -> _Summary:
+def _checked(answer: AssistantMessage) -> Summary:
     if answer.stop_reason != "stop":
         raise BadResponse(f"it ended with {answer.raw_stop_reason or answer.stop_reason}")
     if not answer.text.strip():
         raise BadResponse("it is empty")
-    return _Summary(answer.text.strip(), answer.usage)
+    return Summary(answer.text.strip(), answer.usage)
 
 
 def _longest_answer(deps: AgentDeps) -> int:

@@ -6,17 +6,20 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
-from vikingpi.agent.compaction import Compactor
+from vikingpi.agent.compaction import Compactor, ask
 from vikingpi.agent.context import Meter, build_request
 from vikingpi.agent.deps import AgentDeps
 from vikingpi.agent.inbox import Inbox
 from vikingpi.agent.operation import Operation
 from vikingpi.agent.run import Run
-from vikingpi.errors import ProviderError, VpiError
+from vikingpi.agent.summary import branch_task, file_lists, with_files
+from vikingpi.decode import Json
+from vikingpi.errors import ProviderError, SessionError, VpiError
 from vikingpi.events import AgentEnd, AgentSettled, AgentStart
 from vikingpi.llm.base import Model
 from vikingpi.messages import AssistantMessage, ImagePart, TextPart, UserMessage
-from vikingpi.session.tree import model_of, thinking_of
+from vikingpi.session.entries import Entry, usage_to_json
+from vikingpi.session.tree import build_context, model_of, thinking_of
 
 __all__ = ["Agent", "AgentDeps"]
 
@@ -65,6 +68,24 @@ class Agent:
                 if not operation.absorb():
                     raise
                 return "Compaction aborted"
+
+    async def summarise(self, entries: Sequence[Entry], instructions: str = "") -> tuple[str, Json] | None:
+        """Have the model sum up a branch that is being left; None when it says nothing. Return text and fields.
+
+        ProviderError when the model could not; SessionError when it was aborted.
+        """
+        messages = build_context(entries)
+        if not messages:
+            return None
+        async with self._begin(settles=False) as operation:
+            try:
+                made = await ask(self.deps, lambda budget: branch_task(messages, instructions, budget))
+            except asyncio.CancelledError:
+                if not operation.absorb():
+                    raise
+                raise SessionError("the summary was aborted; nothing has moved") from None
+        details = file_lists(messages, {})
+        return with_files(made.text, details), {"details": details, "usage": usage_to_json(made.usage)}
 
     def abort(self) -> None:
         """End what runs; what was queued stays in the inbox."""

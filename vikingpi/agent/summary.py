@@ -68,6 +68,12 @@ What was done and found out, with paths and names.
 ## Needed later
 What the remaining part refers to."""
 
+_BRANCH = f"""\
+The transcript above is a line of work that the user leaves to go on from an earlier point. Write down what is worth
+knowing there: what was tried, what it showed, what it left changed.
+
+{_SECTIONS}"""
+
 NO_HISTORY = "No prior history."
 _RESULT_LENGTH = 2000
 _CAPS = (None, 8000, 2000, 500, 120)
@@ -86,6 +92,12 @@ def history_task(messages: Sequence[Message], previous: str, instructions: str, 
 def turn_task(messages: Sequence[Message], budget: int) -> str:
     """Ask for a summary of the beginning of a turn."""
     return f"<transcript>\n{transcript(messages, budget - estimate(_TURN))}\n</transcript>\n\n{_TURN}"
+
+
+def branch_task(messages: Sequence[Message], instructions: str, budget: int) -> str:
+    """Ask for a summary of a branch that is being left."""
+    task = f"{_BRANCH}\n\nAlso: {instructions}" if instructions else _BRANCH
+    return f"<transcript>\n{transcript(messages, budget - estimate(task))}\n</transcript>\n\n{task}"
 
 
 def join_turn(history: str, turn: str) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from vikingpi.agent.hooks import HookChain, StartReason
 from vikingpi.agent.loop import Agent
+from vikingpi.app.sessions import Folder, Opened
 from vikingpi.app.shell import UserShell
 from vikingpi.command import Command
 from vikingpi.config.model import Settings
@@ -88,7 +89,12 @@ class Status(NamedTuple):
     store: StoreState
 
 
-OpenParts = Callable[[StartReason, Callable[[Event], None]], Awaitable[Parts]]
+class OpenParts(Protocol):
+    def __call__(
+        self, reason: StartReason, emit: Callable[[Event], None], choose: Callable[[], Opened] | None = None
+    ) -> Awaitable[Parts]:
+        """Open the session that `choose` gives, else the one that the options ask for, or an empty one."""
+        ...
 
 
 class App:
@@ -98,12 +104,13 @@ class App:
         self.settings = settings
         self.quit_requested = False
         self.parts: Parts
+        self.folder: Folder
+        self.busy = asyncio.Lock()
         self.commands: tuple[Command, ...] = ()
         self.shell = UserShell(lambda: self.parts.agent, lambda: self.running)
         self._open_parts = open_parts
         self._close_shared = close_shared
         self._listeners: list[Callable[[Event], None]] = []
-        self._busy = asyncio.Lock()
 
     def subscribe(self, listener: Callable[[Event], None]) -> None:
         """Give every event to `listener`, in order, on the loop's thread."""
@@ -120,7 +127,7 @@ class App:
 
     async def submit(self, text: str, images: Sequence[ImagePart] = ()) -> AssistantMessage | None:
         """Run one prompt to its end and return the last answer, None where there is none."""
-        async with self._busy:
+        async with self.busy:
             message = UserMessage((TextPart(text), *images), self.parts.agent.now_ms())
             try:
                 return await self.parts.agent.prompt(message)
@@ -133,18 +140,27 @@ class App:
 
     @property
     def running(self) -> bool:
-        return self._busy.locked()
+        return self.busy.locked()
 
     async def new_session(self) -> None:
         """Close this session and open an empty one."""
-        async with self._busy:
-            await self._close_parts("new")
-            self.parts = await self._open_parts("new", self.emit)
-            await self.parts.hooks.session_start("new")
+        await self.switch("new")
+
+    async def switch(self, reason: StartReason, choose: Callable[[], Opened] | None = None) -> None:
+        """Open another session, then close this one; SessionError or ConfigError with this one still open."""
+        async with self.busy:
+            self.shell.close()
+            self.shell.settle()
+            parts, before = await self._open_parts(reason, self.emit, choose), self.parts
+            try:
+                await _close(before, reason)
+            finally:
+                self.parts = parts
+            await parts.hooks.session_start(reason)
 
     async def compact(self, instructions: str = "") -> str:
         """Compact now; what happens comes as events. Return an empty text or why nothing was done."""
-        async with self._busy:
+        async with self.busy:
             try:
                 return await self.parts.agent.compact(instructions)
             finally:
@@ -175,15 +191,16 @@ class App:
         """Bring what is captured to safety and close everything."""
         try:
             if hasattr(self, "parts"):
-                await self._close_parts(reason)
+                self.shell.close()
+                self.shell.settle()
+                await _close(self.parts, reason)
         finally:
             await self._close_shared()
 
-    async def _close_parts(self, reason: str) -> None:
-        try:
-            close_tools(self.parts.agent.deps.tools)
-            self.shell.close()
-            self.shell.settle()
-            await self.parts.hooks.session_shutdown(reason)
-        finally:
-            self.parts.session.close()
+
+async def _close(parts: Parts, reason: str) -> None:
+    try:
+        close_tools(parts.agent.deps.tools)
+        await parts.hooks.session_shutdown(reason)
+    finally:
+        parts.session.close()

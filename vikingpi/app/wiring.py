@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -92,6 +93,7 @@ def build_app(prepared: Prepared, mode: Mode, spawn: Spawn, seams: Seams | None 
         seams = Seams(transport, find_provider(transport))
     builder = _Builder(prepared, mode, spawn, seams)
     app = App(prepared.settings, builder.open_parts, builder.close)
+    app.folder = prepared.folder
     app.commands = all_commands(app)
     return app
 
@@ -125,10 +127,18 @@ class _Builder:
         )
         self._log: Log = open_log(prepared.env, lambda record: self._redactor.mask_json(record)[0])
 
-    async def open_parts(self, reason: StartReason, emit: Callable[[Event], None]) -> Parts:
+    async def open_parts(
+        self, reason: StartReason, emit: Callable[[Event], None], choose: Callable[[], Opened] | None = None
+    ) -> Parts:
         """Open a session, the chosen one at start-up and an empty one later, and all that belongs to it."""
         prepared, options = self._prepared, self._prepared.options
-        opened = new_session(prepared.folder) if reason == "new" else open_chosen(options, prepared.folder)
+        if choose is None:
+            choose = (
+                partial(new_session, prepared.folder)
+                if reason == "new"
+                else partial(open_chosen, options, prepared.folder)
+            )
+        opened = choose()
         session = opened.session
         try:
             fixed = self._seams.model
@@ -142,7 +152,7 @@ class _Builder:
         except BaseException:
             session.close()
             raise
-        if options.name and reason != "new" and session.known.name != options.name:
+        if options.name and reason == "startup" and session.known.name != options.name:
             session.append("session_info", {"name": options.name})
         chain = HookChain(context.hooks, ctx)
         agent = Agent(self._agent_deps(session, model, chain, tools, emit))

@@ -50,7 +50,7 @@ class SessionLog:
         self.known = entries if isinstance(entries, Known) else Known(entries)
         self.notices = self.known.notices
         self._writer = writer
-        self._clock = clock
+        self.clock = clock
 
     @property
     def leaf_id(self) -> str | None:
@@ -84,7 +84,7 @@ class SessionLog:
             "type": type,
             "id": new_entry_id(),
             "parentId": self.leaf_id,
-            "timestamp": iso_time(self._clock()),
+            "timestamp": iso_time(self.clock()),
         }
         line = encode_line({**head, **fields, **head})
         raw = parse_line(line) or {}
@@ -186,10 +186,10 @@ def fork_session(
     cwd: str,
     locks: Path,
     *,
-    at: str = "",
+    at: str | None = "",
     clock: Clock = time.time,
 ) -> SessionLog:
-    """Begin a session with the entries of another one up to its leaf, or up to the entry `at`.
+    """Begin a session with the entries of another one up to its leaf, or up to the entry `at` (None: without any).
 
     Ids stay; a name and labels that the source keeps on other branches are written again at the end. The source
     may be locked by another process. SessionError: unreadable, no such entry, not writable.
@@ -198,7 +198,7 @@ def fork_session(
     origin.known.load()
     if at and origin.get(at) is None:
         raise SessionError(f"session {origin.id} has no entry {at}")
-    branch = origin.branch_to(at) if at else origin.branch()
+    branch = origin.branch_to(at) if at else origin.branch() if at is not None else ()
     parent = str(origin.path.absolute()) if origin.path and origin.path.exists() else ""
     now = clock()
     name, created = new_session_id(now), iso_time(now)
