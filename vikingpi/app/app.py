@@ -149,9 +149,9 @@ class App:
     async def switch(self, reason: StartReason, choose: Callable[[], Opened] | None = None) -> None:
         """Open another session, then close this one; SessionError or ConfigError with this one still open."""
         async with self.busy:
-            self.shell.close()
             self.shell.settle()
             parts, before = await self._open_parts(reason, self.emit, choose), self.parts
+            self.shell.close()
             try:
                 await _close(before, reason)
             finally:
