@@ -73,7 +73,7 @@ async def play(folder: Path, listen: Callable[[Event], None], tell: Callable[[st
         listen(event)
 
     async with asyncio.TaskGroup() as group:
-        seams = Seams(HttpTransport(), provider, scripted_model("scripted"))
+        seams = Seams(HttpTransport(), provider, scripted_model("scripted"), model_overviews=False)
         app = build_app(_prepared(folder, project), "repl", group.create_task, seams)
         app.subscribe(watch)
         await app.start()

@@ -28,7 +28,7 @@ from vikingpi.takeover.identity import http_identity
 from vikingpi.takeover.mirror import Mirror, SessionRef
 from vikingpi.takeover.ordinary import SUFFIX, OrdinaryHooks
 from vikingpi.viking.base import SessionStore
-from vikingpi.viking.embedded_sessions import EmbeddedSessions
+from vikingpi.viking.embedded_sessions import EmbeddedSessions, OverviewWriter
 from vikingpi.viking.http import HttpApi
 from vikingpi.viking.http_sessions import HttpSessions
 from vikingpi.viking.ledger import Ledger, open_ledger
@@ -90,8 +90,12 @@ def open_store(
     log: Log,
     redactor: Redactor,
     mode: Literal["repl", "print"],
+    writer: OverviewWriter | None = None,
 ) -> OpenStore:
-    """Open the ledger and the chosen store; StoreRejected when the ledger cannot be used."""
+    """Open the ledger and the chosen store; StoreRejected when the ledger cannot be used.
+
+    `writer` writes the embedded store's overviews where the process has the time for it.
+    """
     try:
         private_dir(paths.data)
     except OSError as error:
@@ -108,7 +112,8 @@ def open_store(
         cache = paths.data / "identities.json"
         identity, provisional = http_identity(endpoint.url, endpoint.api_key, endpoint.account, endpoint.user, cache)
     else:
-        store = EmbeddedSessions(paths.store_db, now_ms, overview_budget=settings.takeover.overview_budget)
+        budget = settings.takeover.overview_budget
+        store = EmbeddedSessions(paths.store_db, now_ms, overview_budget=budget, writer=writer)
         identity = f"embedded:{paths.store_db}"
     link = Link(ledger, store, identity, data=paths.data, now=now_ms, log=log, provisional=provisional)
     return OpenStore(choice, store, ledger, link, redactor, mode)

@@ -33,8 +33,10 @@ from vikingpi.errors import ConfigError, StoreError
 from vikingpi.events import Event
 from vikingpi.llm.base import Model, ProviderFor
 from vikingpi.llm.registry import Catalog, find_provider, load_catalog
-from vikingpi.messages import ToolSpec
+from vikingpi.memory.overview_writer import ModelInUse, ModelWriter
+from vikingpi.messages import ToolSpec, Usage
 from vikingpi.net import HttpTransport, Transport
+from vikingpi.session.entries import usage_to_json
 from vikingpi.session.file import SessionLog
 from vikingpi.tools.base import Tool, ToolContext
 from vikingpi.tools.builtin import builtin_tools, search_tools
@@ -58,11 +60,12 @@ class Prepared(NamedTuple):
 
 
 class Seams(NamedTuple):
-    """What a test or the demo may replace."""
+    """What a test or the demo may replace. Without `model_overviews` no overview is written by the model."""
 
     transport: Transport
     provider_for: ProviderFor
     model: Model | None = None
+    model_overviews: bool = True
 
 
 def prepare(options: RunOptions, env: Mapping[str, str], cwd: Path) -> Prepared:
@@ -117,6 +120,7 @@ class _Builder:
         self._spawn = spawn
         self._seams = seams
         self._store: OpenStore | None = None
+        self._agent: Agent | None = None
         self._redactor = make_redactor(
             prepared.settings,
             prepared.paths,
@@ -155,7 +159,7 @@ class _Builder:
         if options.name and reason == "startup" and session.known.name != options.name:
             session.append("session_info", {"name": options.name})
         chain = HookChain(context.hooks, ctx)
-        agent = Agent(self._agent_deps(session, model, chain, tools, emit))
+        self._agent = agent = Agent(self._agent_deps(session, model, chain, tools, emit))
         if self._mode == "repl" and session.known.totals is None:
             self._spawn(learn_start(session))
         return Parts(
@@ -194,13 +198,33 @@ class _Builder:
         settings, paths, transport, log = prepared.settings, prepared.paths, self._seams.transport, self._log
         try:
             if self._store is None:
-                self._store = open_store(prepared.store, settings, paths, transport, log, self._redactor, self._mode)
+                writer = ModelWriter(self._in_use, settings.takeover.overview_budget)
+                self._store = open_store(
+                    prepared.store,
+                    settings,
+                    paths,
+                    transport,
+                    log,
+                    self._redactor,
+                    self._mode,
+                    writer if self._mode == "repl" and self._seams.model_overviews else None,
+                )
         except StoreError as error:
             return _Context(notices=(f"the context store is off: {error}",))
         takeover = build_takeover(self._store, ctx, session_ref(session), prepared.cwd, prepared.env, self._spawn)
         kept = memory_of(self._store, settings, paths, transport, log, prepared.cwd, prepared.env)
         memory = build_memory(kept, self._store, takeover, ctx, lambda: whole_branch(session))
         return _Context((takeover.hooks, memory.hooks), memory.tools, takeover.control, memory.control)
+
+    def _in_use(self) -> ModelInUse | None:
+        if self._agent is None:
+            return None
+        deps = self._agent.deps
+
+        def spent(usage: Usage) -> None:
+            deps.session.append("usage", {"usage": usage_to_json(usage), "source": "overview"})
+
+        return ModelInUse(deps.model, deps.provider_for, spent)
 
     def _agent_deps(
         self,

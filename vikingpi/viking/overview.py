@@ -43,6 +43,17 @@ def acceptable(text: str) -> bool:
     return _KNOWN.search(text) is not None and _PLACEHOLDER.match(text) is None
 
 
+def well_formed(text: str) -> bool:
+    """Whether a text has every section once, in order, and something in one of them."""
+    headings = tuple(line[3:].strip() for line in text.splitlines() if _KNOWN.match(line))
+    return headings == SECTIONS and any(_parse(text)[section] for section in SECTIONS)
+
+
+def fitted(text: str, budget_tokens: int) -> str:
+    """Leave the least valuable lines out of a well-formed overview that is over its budget."""
+    return _render(_fit(_parse(text), budget_tokens), budget_tokens)
+
+
 def cut_sections(text: str, budget_tokens: int) -> str:
     """Cut an overview to a budget so that each `## ` heading survives, with a mark at the end when cut.
 
