@@ -32,7 +32,10 @@ class FakeModel:
         self._finish = finish or Finish("stop", "stop")
 
     def in_use(self) -> ModelInUse:
-        return ModelInUse(self.model, lambda model: self, self.spent.append)
+        return ModelInUse(self.model, self.provider_for, self.spent.append)
+
+    def provider_for(self, model: Model) -> FakeModel:
+        return self
 
     async def stream(self, model: Model, request: Request) -> AsyncIterator[Delta]:
         self.requests.append(request)
@@ -62,11 +65,21 @@ def test_the_model_gets_the_old_overview_and_the_new_messages_and_no_tools() -> 
     assert fake.spent == [Usage(input=7, output=3)]
 
 
+EMPTY = "\n\n".join(f"## {section}\n(none)" for section in SECTIONS)
+BACKWARDS = "\n\n".join(f"## {section}\n- x" for section in reversed(SECTIONS))
+
+
 @pytest.mark.parametrize(
     "answer",
-    ["", "I cannot do that.", "# Working Memory\n\n## Session Title\n- x", GOOD.replace("## Open Issues", "## Other")]
-    + ["\n\n".join(f"## {section}\n(none)" for section in SECTIONS)]
-    + ["\n\n".join(f"## {section}\n- x" for section in reversed(SECTIONS))],
+    [
+        "",
+        "I cannot do that.",
+        "# Working Memory\n\n## Session Title\n- x",
+        GOOD.replace("## Open Issues", "## Other"),
+        GOOD + GOOD,
+        EMPTY,
+        BACKWARDS,
+    ],
 )
 def test_an_answer_without_the_shape_is_refused(answer: str) -> None:
     assert checked(answer, 3000) == ""

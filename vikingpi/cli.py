@@ -59,6 +59,13 @@ def _subcommand(name: str, rest: list[str]) -> int:
         from vikingpi.app.listing import run_sessions
 
         return run_sessions(rest, sys.stdout)
+    if name == "memory":
+        import os
+        from pathlib import Path
+
+        from vikingpi.app.memory_cmd import run_memory
+
+        return run_memory(rest, os.environ, Path.cwd(), sys.stdout)
     from vikingpi.ui.demo_view import run_demo
 
     return run_demo(rest, sys.stdout)

@@ -10,16 +10,21 @@ from vikingpi.app.plain_arguments import read_plain
 from vikingpi.errors import ConfigError
 
 EPILOG = (
-    "Subcommands: vpi demo [--keep DIR] shows a takeover without any model or network; vpi sessions lists sessions. "
+    "Subcommands: vpi demo [--keep DIR] shows a takeover without any model or network; vpi sessions lists sessions; "
+    "vpi memory shows and changes what is remembered. "
     "Without -p, and on a terminal, vpi is a chat."
 )
-_SUBCOMMANDS: dict[str, tuple[str, ...]] = {"demo": ("--keep", "--help"), "sessions": ("--all", "--help")}
+_SUBCOMMANDS: dict[str, tuple[str, ...]] = {
+    "demo": ("--keep", "--help"),
+    "memory": ("add", "forget", "list", "search", "show", "--help"),
+    "sessions": ("--all", "--help"),
+}
 
 
 def subcommand(argv: Sequence[str]) -> str:
     """Give the subcommand that argv means, empty when its first word is a message.
 
-    A name is a subcommand only if nothing or one of its own flags follows.
+    A name is a subcommand only if nothing or one of its own words or flags follows.
     """
     if not argv or argv[0] not in _SUBCOMMANDS:
         return ""

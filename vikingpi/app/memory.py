@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from vikingpi.agent.hooks import HookContext
 from vikingpi.app.stores import OpenStore, Takeover, now_ms
-from vikingpi.config.load import peer_of
+from vikingpi.config.load import Endpoint, peer_of
 from vikingpi.config.model import Settings
 from vikingpi.config.paths import Paths
 from vikingpi.debuglog import Log
@@ -23,6 +23,7 @@ from vikingpi.session.entries import Entry
 from vikingpi.session.tree import build_context
 from vikingpi.tools.base import Tool
 from vikingpi.viking.base import MemoryStore
+from vikingpi.viking.embedded import StoreFile
 from vikingpi.viking.embedded_memory import EmbeddedMemory
 from vikingpi.viking.embedded_sessions import EmbeddedSessions
 from vikingpi.viking.http import HttpApi
@@ -54,17 +55,22 @@ class MemoryControl:
 
 
 def open_memory(
-    opened: OpenStore, paths: Paths, transport: Transport, log: Log, *, peer: str, only_peer: bool
+    endpoint: Endpoint | None,
+    file: StoreFile,
+    paths: Paths,
+    transport: Transport,
+    log: Log,
+    *,
+    peer: str,
+    only_peer: bool,
 ) -> tuple[MemoryStore, str]:
-    """Give the memory side of an open store, and whose a new memory becomes there.
+    """Give the memory side of a store, `file` where it is not a server, and whose a new memory becomes there.
 
     The embedded store notes the project with every memory. A server keeps one project's memories apart from the
     user's own, so there only a run that is limited to its project writes to them.
     """
-    endpoint = opened.choice.endpoint
     if endpoint is None:
-        assert isinstance(opened.store, EmbeddedSessions)
-        return EmbeddedMemory(opened.store.file, now_ms, transport), peer
+        return EmbeddedMemory(file, now_ms, transport), peer
     api = HttpApi(
         transport,
         endpoint.url,
@@ -89,7 +95,9 @@ def memory_of(
     """Put the memory of a run together."""
     peer = peer_of(cwd, settings, env)
     only_peer = settings.recall_peer_scope == "actor" and bool(peer)
-    store, writer = open_memory(opened, paths, transport, log, peer=peer, only_peer=only_peer)
+    file = opened.store.file if isinstance(opened.store, EmbeddedSessions) else StoreFile(paths.store_db)
+    endpoint = opened.choice.endpoint
+    store, writer = open_memory(endpoint, file, paths, transport, log, peer=peer, only_peer=only_peer)
     mask: Callable[[str], str] = (lambda text: opened.redactor.mask(text)[0]) if settings.capture_redact else str
 
     def resting() -> bool:
