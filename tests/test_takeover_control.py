@@ -54,7 +54,7 @@ def test_a_commit_on_request_needs_no_pressure_and_says_what_it_did(tmp_path: Pa
         await vpi.say("one")
         assert await control.commit() == "there is no further user turn to archive"
         await vpi.say("two")
-        assert await control.commit() == "the first 1 user turns are now an overview"
+        assert await control.commit() == "the first user turn is now an overview"
         assert vpi.shown().startswith(OVERVIEW_MARKER)
         assert "one" in control.overview()
 

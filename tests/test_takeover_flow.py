@@ -18,7 +18,7 @@ def test_covered_turns_become_one_overview_and_the_recent_turn_stays(tmp_path: P
         await vpi.say("the codename is ALPHA " + "filler " * 40)
         await vpi.say("the port is 7071")
         line = await vpi.work()
-        assert line == "the first 1 user turns are now an overview"
+        assert line == "the first user turn is now an overview"
         messages = vpi.request()
         assert text_of(messages[0]).startswith(OVERVIEW_MARKER)
         assert "the codename is ALPHA" in text_of(messages[0])
@@ -33,7 +33,7 @@ def test_the_embedded_store_advances_in_the_same_way(tmp_path: Path) -> None:
         vpi = process(tmp_path, EmbeddedSessions(tmp_path / "store.db", lambda: 5))
         await vpi.say("the codename is ALPHA. " + "filler " * 40)
         await vpi.say("the port is 7071")
-        assert await vpi.work() == "the first 1 user turns are now an overview"
+        assert await vpi.work() == "the first user turn is now an overview"
         assert "ALPHA" in vpi.shown()
         await vpi.say("the owner is MILA " + "filler " * 40)
         await vpi.work()
@@ -240,7 +240,7 @@ def test_a_target_that_ends_with_an_empty_answer_is_archived_like_any_other(tmp_
         vpi.answer("")
         await vpi.end_turn()
         await vpi.say("the port is 7071")
-        assert await vpi.work() == "the first 1 user turns are now an overview"
+        assert await vpi.work() == "the first user turn is now an overview"
         assert not [event for event in vpi.events if isinstance(event, CommitFailed)]
 
     asyncio.run(run())

@@ -21,6 +21,9 @@ def main() -> None:
     gc.disable()
     try:
         code = run(sys.argv[1:])
+        sys.stdout.flush()
+    except OSError as error:
+        code = _unwritable(error)
     finally:
         gc.disable()
         gc.freeze()
@@ -69,6 +72,21 @@ def _subcommand(name: str, rest: list[str]) -> int:
     from vikingpi.ui.demo_view import run_demo
 
     return run_demo(rest, sys.stdout)
+
+
+def _unwritable(error: OSError) -> int:
+    """Say that an output or file cannot be used; the interpreter's last flush must be quiet about it."""
+    import os
+
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
+    if isinstance(error, BrokenPipeError):
+        return 1
+    from vikingpi.errors import VpiError
+
+    what = f"{error.filename}: " if error.filename else "cannot write the output: "
+    return _fail(VpiError(f"{what}{error.strerror or error}", hint="make room, or write to another place"))
 
 
 def _fail(error: Exception) -> int:

@@ -31,9 +31,10 @@ class Operation:
             self._asked = True
             self._task.cancel()
 
-    def check(self) -> None:
-        """Raise CancelledError when a cancellation was asked for and got lost on its way."""
+    async def check(self) -> None:
+        """Raise CancelledError when a cancellation was asked for; one that is still on its way arrives here."""
         if self._task.cancelling() > self._before:
+            await asyncio.sleep(0)
             raise asyncio.CancelledError
 
     def absorb(self) -> bool:

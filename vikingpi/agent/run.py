@@ -83,7 +83,7 @@ class Run:
 
     async def _hear(self, *, between_tools: bool) -> None:
         """Begin a turn with the message that is due, if there is one."""
-        self._operation.check()
+        await self._operation.check()
         self._transcript.begin_turn()
         heard = self._next(between_tools)
         if heard is not None:

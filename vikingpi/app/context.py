@@ -52,7 +52,7 @@ def session_ref(session: SessionLog) -> SessionRef:
         session.known.load()
     return SessionRef(
         session.id,
-        str(session.path or ""),
+        str(session.path or "").encode("utf-8", "replace").decode(),
         session.fresh,
         lambda: _extras(session),
         skipped=lambda: session.known.skipped or 0,

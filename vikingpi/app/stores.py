@@ -114,8 +114,12 @@ def open_store(
     else:
         budget = settings.takeover.overview_budget
         store = EmbeddedSessions(paths.store_db, now_ms, overview_budget=budget, writer=writer)
-        identity = f"embedded:{paths.store_db}"
-    link = Link(ledger, store, identity, data=paths.data, now=now_ms, log=log, provisional=provisional)
+        identity = f"embedded:{paths.store_db}".encode("utf-8", "replace").decode()
+
+    def notices() -> tuple[str, ...]:
+        return store.file.notices if isinstance(store, EmbeddedSessions) else ()
+
+    link = Link(ledger, store, identity, data=paths.data, now=now_ms, log=log, provisional=provisional, notices=notices)
     return OpenStore(choice, store, ledger, link, redactor, mode)
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable
 
 from vikingpi.agent.hooks import HookContext
 from vikingpi.errors import StoreError
-from vikingpi.events import StoreState
+from vikingpi.events import Notice, StoreState
 from vikingpi.takeover.courier import Courier
 from vikingpi.takeover.state import OFF, is_off, is_user, turns_before
 from vikingpi.viking.ledger import CommitRow
+
+REPORT_SECONDS = 2.0
 
 
 class Control:
@@ -51,10 +54,12 @@ class Control:
         link, generation = courier.link, courier.mirror.generation()
         row = link.ledger.stores.get(link.row.identity)
         try:
-            health = await link.store.health()
-            answers = f"answers (version {health.version})"
+            async with asyncio.timeout(REPORT_SECONDS):
+                answers = f"answers (version {(await link.store.health()).version})"
         except StoreError as error:
             answers = f"does not answer: {error}"
+        except TimeoutError:
+            answers = f"has not answered within {REPORT_SECONDS:g} s"
         branch = self._ctx.branch()
         users = sum(1 for entry in branch if is_user(entry)) + turns_before(branch, courier.mirror.view())
         lines = [
@@ -84,6 +89,7 @@ class Control:
         """Archive now, whatever the pressure; say what was done or why not."""
         if is_off(self._ctx.branch()):
             return "capturing is off on this branch; /viking on first"
+        self._ctx.emit(Notice("asking the context store ..."))
         try:
             return await self._archive()
         except (StoreError, sqlite3.Error) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vikingpi.agent.hooks import HookContext
-from vikingpi.errors import StoreError
+from vikingpi.errors import StoreError, StoreUnreachable
 from vikingpi.events import Notice, StoreState
 from vikingpi.takeover.delivery import Delivery, Link, Outcome
 from vikingpi.takeover.identity import identify
@@ -78,8 +78,18 @@ class Courier:
             detail=self.link.ledger.stores.get(self.link.row.identity).last_error,
         )
 
+    def gave_up(self, seconds: float) -> None:
+        """A store that does not answer within what a run waits for is left alone for a while, and it is said."""
+        self.link.log({"event": "gave_up_waiting", "seconds": seconds})
+        if not self.delivery.connected:
+            text = f"no answer within {seconds:g} s"
+            self._tell_outcome(self.delivery.failed(StoreUnreachable(text, may_have_stored=True)))
+            self.tell_state()
+
     def tell_state(self) -> None:
-        """Emit the state when it changed."""
+        """Emit the state when it changed, and what the store has to say about itself."""
+        for line in self.link.notices():
+            self.tell_once(line, line, "")
         state = self.state()
         if state != self._state:
             self._state = state

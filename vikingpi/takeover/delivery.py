@@ -36,6 +36,7 @@ class Link:
 
     `now` gives ms since the epoch, `log` takes one record a decision. `provisional` is True while `row` stands for a
     key whose owner the server has not named yet; `identities` is the file that remembers owners by a hash of the key.
+    `notices` gives what the store has to say about itself.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Link:
         now: Callable[[], int],
         log: Callable[[Json], None],
         provisional: bool = False,
+        notices: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self.ledger = ledger
         self.store = store
@@ -57,6 +59,7 @@ class Link:
         self.now = now
         self.log = log
         self.provisional = provisional
+        self.notices = notices
 
 
 @contextmanager

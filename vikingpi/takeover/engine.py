@@ -22,6 +22,8 @@ from vikingpi.untrusted import harmless
 from vikingpi.viking.ledger import CommitRow, Generation
 from vikingpi.viking.overview import cut_sections
 
+FIRST_COVERED = "the first user turn is now an overview"
+
 
 class Engine:
     """Advances the boundary of the open session."""
@@ -117,7 +119,8 @@ class Engine:
         commit = self.link.ledger.commits.get(generation.id)
         if isinstance(verdict, Accepted):
             if commit is not None and self._apply(generation, commit, verdict):
-                return f"the first {commit.target_user_turns} user turns are now an overview"
+                turns = commit.target_user_turns
+                return f"the first {turns} user turns are now an overview" if turns > 1 else FIRST_COVERED
             return "the overview waits until this branch shows its history again"
         if isinstance(verdict, (Broken, Refused)):
             self._failed(verdict)

@@ -17,7 +17,7 @@ from vikingpi.agent.hooks import (
     TurnEnd,
 )
 from vikingpi.config.model import Takeover
-from vikingpi.errors import StoreError, StoreUnreachable, VpiError
+from vikingpi.errors import StoreError, VpiError
 from vikingpi.events import BoundaryReset, Notice
 from vikingpi.messages import Message, UserMessage
 from vikingpi.takeover.boundary import project
@@ -169,15 +169,11 @@ async def _confirm_first(engine: Engine, ctx: HookContext, settings: Takeover) -
 
 
 async def _within(engine: Engine, limit: float, work: Coroutine[Any, Any, object]) -> bool:
-    """Do the work for at most `limit` seconds; a store that does not answer by then is left alone for a while."""
+    """Do the work for at most `limit` seconds; True when it was done."""
     try:
         async with asyncio.timeout(limit):
             await work
     except TimeoutError:
-        engine.link.log({"event": "gave_up_waiting", "seconds": limit})
-        if not engine.courier.delivery.connected:
-            text = f"no answer within {limit:g} s"
-            engine.courier.delivery.failed(StoreUnreachable(text, may_have_stored=True))
-            engine.courier.tell_state()
+        engine.courier.gave_up(limit)
         return False
     return True

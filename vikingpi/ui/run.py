@@ -58,15 +58,16 @@ async def _run(prepared: Prepared, mode: Mode, prompts: Sequence[Prompt]) -> int
     gc.enable()
     try:
         async with asyncio.TaskGroup() as group:
-            app = build_app(prepared, mode, group.create_task)
-            reason = "signal"
+            app, reason = None, "signal"
             try:
+                app = build_app(prepared, mode, group.create_task)
                 code = await _interface(app, prepared, mode, prompts, interrupts)
                 reason = "quit"
             except VpiError as error:
                 failures.append(error)
             finally:
-                await app.close(reason)
+                if app is not None:
+                    await app.close(reason)
     except asyncio.CancelledError:
         stopped = interrupts.caught
         if stopped is None:
@@ -98,9 +99,9 @@ def _prompts(options: RunOptions, piped: Piped, cwd: Path) -> list[Prompt]:
     messages = [word for word in options.words if not (word.startswith("@") and len(word) > 1)]
     attached = attach_files(files, cwd)
     pieces = [piped.text, attached.text.rstrip("\n"), messages[0] if messages else ""]
-    first = "\n\n".join(piece for piece in pieces if piece)
+    first = "\n\n".join(piece for piece in pieces if piece.strip())
     prompts: list[Prompt] = [(first, attached.images)] if first or attached.images else []
-    return [*prompts, *((message, ()) for message in messages[1:])]
+    return [*prompts, *((message, ()) for message in messages[1:] if message.strip())]
 
 
 def _is_terminal(*streams: object) -> bool:

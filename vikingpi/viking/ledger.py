@@ -106,6 +106,8 @@ class Database:
             self.db.execute("PRAGMA synchronous = FULL")
             self.db.execute("PRAGMA foreign_keys = ON")
             version = migrate(self.db, MIGRATIONS)
+            self.db.execute("BEGIN IMMEDIATE")  # a file that cannot be written is found out here
+            self.db.execute("ROLLBACK")
         except (sqlite3.Error, OSError) as error:
             raise StoreRejected(
                 f"the outbox {path} cannot be opened: {error}",
