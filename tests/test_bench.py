@@ -13,7 +13,7 @@ HALF = Spread(0.5, 0.4, 0.7)
 
 def compared(*, wall: float = 0.5, memory: float = 0.3) -> Compared:
     ratio, of_memory = HALF._replace(middle=wall), HALF._replace(middle=memory)
-    return Compared("row", ("vpi", "pi"), 5, (100.0, 200.0), ratio, 0.6, HALF, (30.0, 100.0), of_memory, 0.45)
+    return Compared("row", ("vpi", "pi"), 5, (100.0, 200.0), ratio, 0.6, HALF, (30.0, 100.0), of_memory, 0.45, HALF)
 
 
 def python(folder: Path, code: str, says: str = "") -> Command:

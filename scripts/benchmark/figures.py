@@ -15,7 +15,8 @@ class Spread(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """Two commands by turns. Ratios are first to second, pair by pair; a budget is the most that a median may be."""
+    """Two commands by turns. Ratios are first to second, pair by pair, and `added` is the first less the second in ms;
+    a budget is the most that a median may be."""
 
     name: str
     sides: tuple[str, str]
@@ -27,6 +28,7 @@ class Compared(NamedTuple):
     memory_mib: tuple[float, float]
     memory: Spread
     memory_budget: float | None
+    added: Spread
 
     @property
     def kept(self) -> bool:

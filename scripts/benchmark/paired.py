@@ -96,6 +96,7 @@ def compare(
         (statistics.median(one.memory for one in left), statistics.median(one.memory for one in right)),
         spread(one.memory / other.memory for one, other in zip(left, right, strict=True)),
         memory_budget,
+        spread(one.wall - other.wall for one, other in zip(left, right, strict=True)),
     )
 
 
