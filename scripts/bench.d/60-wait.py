@@ -1,7 +1,7 @@
 """The wait that takeover adds, from the user's side, with a real server whose overviews take 0, 5 and 30 s.
 
 Each user turn makes an advance due, so that a commit is always on its way. With `-p` the commit at the end of a run
-is waited for, and at the next start what is left of the overview's time; in a chat nothing is.
+is waited for, and at the next start what is left of the overview's time; in a chat nothing is. Recall is off here.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from vikingpi.app.options import RunOptions
 from vikingpi.app.wiring import build_app, prepare
 
 DELAYS = (0, 5, 30)
-SETTINGS = {"takeover": {"tokenThreshold": 1, "keepRecentTurns": 0}}
+SETTINGS = {"takeover": {"tokenThreshold": 1, "keepRecentTurns": 0}, "recallEnabled": False}
 PROMPTS = 6
 NOISE = 100.0
 
