@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.takeover_kit import SimServer, SimStore, process, settings
 from vikingpi.events import BoundaryAdvanced, CommitFailed
 from vikingpi.messages import OVERVIEW_MARKER, ToolCall, text_of
-from vikingpi.takeover.state import STATE
+from vikingpi.takeover.state import STATE, TakeoverState
 from vikingpi.viking.base import StoreMessage
 from vikingpi.viking.embedded_sessions import EmbeddedSessions
 
@@ -283,5 +283,27 @@ def test_an_archive_without_the_target_never_stands_for_it(tmp_path: Path) -> No
         await vpi.work()
         assert any("does not hold" in event.reason for event in vpi.events if isinstance(event, CommitFailed))
         assert OVERVIEW_MARKER not in vpi.shown() and "ALPHA" in vpi.shown()
+
+    asyncio.run(run())
+
+
+def test_a_state_of_pi_on_top_of_ours_opens_a_generation_of_our_own(tmp_path: Path) -> None:
+    async def run() -> None:
+        server = SimServer()
+        vpi = process(tmp_path, SimStore(server))
+        await vpi.say("the codename is ALPHA " + "filler " * 40)
+        await vpi.say("the port is 7071")
+        await vpi.work()
+        pis = TakeoverState(1, "# Working Memory\n\n## Current State\nstale", None, 3, 2, 9).to_data()
+        for key in ("lastCoveredEntryId", "generation", "archiveId"):
+            del pis[key]
+        vpi.session.append_custom(STATE, pis)
+        await vpi.say("the owner is MILA")
+        generation = vpi.engine.mirror.generation()
+        assert generation is not None and generation.name.startswith(f"pi-{vpi.session.id}__")
+        assert "ALPHA" in vpi.shown() and "stale" not in vpi.shown()
+        await vpi.work()
+        seed = server.sessions[generation.name].live[0]
+        assert seed.marks == (f"seed:{generation.name}",) and "ALPHA" in str(seed.parts)
 
     asyncio.run(run())

@@ -50,7 +50,7 @@ def run_options(options: RunOptions) -> int:
 
 async def _run(prepared: Prepared, mode: Mode, prompts: Sequence[Prompt]) -> int:
     """Run one user interface. A signal cancels it, a second one ends the process; all is closed in any case."""
-    failures: list[VpiError] = []
+    failures: list[VpiError | OSError] = []
     interrupts = Interrupts()
     interrupts.watch()
     code = 1
@@ -63,7 +63,7 @@ async def _run(prepared: Prepared, mode: Mode, prompts: Sequence[Prompt]) -> int
                 app = build_app(prepared, mode, group.create_task)
                 code = await _interface(app, prepared, mode, prompts, interrupts)
                 reason = "quit"
-            except VpiError as error:
+            except (VpiError, OSError) as error:
                 failures.append(error)
             finally:
                 if app is not None:
