@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from vikingpi.llm.local import with_local_servers
 from vikingpi.llm.openai_wire import OpenAIWire
 from vikingpi.llm.registry import (
     Catalog,
+    Choice,
     default_model,
     find_provider,
+    first_of,
     list_models,
     load_catalog,
     resolve,
@@ -131,11 +134,77 @@ def test_an_id_is_looked_for_where_there_is_a_key(tmp_path: Path) -> None:
     assert choice.model.provider == "groq"
 
 
-def test_a_part_of_several_names_lists_some_of_them(tmp_path: Path) -> None:
+def test_of_several_models_of_one_provider_the_newest_is_taken_with_a_note(tmp_path: Path) -> None:
+    catalog = load(tmp_path, {"ANTHROPIC_API_KEY": "k"})
+    choice = resolve(catalog, "sonnet:low")
+    assert (choice.model.id, choice.thinking_level) == ("claude-sonnet-5-5", "low")
+    assert choice.note == "'sonnet' fits 3 models; using anthropic/claude-sonnet-5-5"
+    assert resolve(catalog, "opus 5") == Choice(resolve(catalog, "claude-opus-5").model)
+    assert resolve(catalog, "Haiku4.5").model.id == "claude-haiku-4-5"
+
+
+def test_models_of_several_providers_are_not_chosen_between(tmp_path: Path) -> None:
+    catalog = load(tmp_path, {**OPENAI, "OPENROUTER_API_KEY": "k"})
     with pytest.raises(ConfigError, match="'gpt' fits several models") as caught:
-        resolve(load(tmp_path, OPENAI), "gpt")
+        resolve(catalog, "gpt")
     assert caught.value.hint.count("openai/") == 8
     assert "more" in caught.value.hint
+    assert resolve(catalog, "gpt", provider="openai").model.provider == "openai"
+
+
+def test_a_provider_alone_means_its_first_model(tmp_path: Path) -> None:
+    catalog = load(tmp_path, {"ANTHROPIC_API_KEY": "k"})
+    assert first_of(catalog, "anthropic").id == "claude-sonnet-5-5"
+    assert first_of(catalog, "openai", api_key="mine").key_source == "--api-key"
+    with pytest.raises(ConfigError, match="no key for openai"):
+        first_of(catalog, "openai")
+    with pytest.raises(ConfigError, match="unknown provider 'nope'"):
+        first_of(catalog, "nope")
+    with pytest.raises(ConfigError, match="no model of together"):
+        first_of(catalog, "together")
+
+
+def test_models_json_in_all_of_its_parts(tmp_path: Path) -> None:
+    models: Json = {
+        "providers": {
+            "gateway": {
+                "api": "anthropic-messages",
+                "authHeader": True,
+                "apiKey": "k",
+                "models": [
+                    {"id": "a", "baseUrl": "http://127.0.0.1:9/a/", "thinkingLevelMap": {"high": "most"}},
+                    {
+                        "id": "b",
+                        "api": "openai-completions",
+                        "baseUrl": "http://127.0.0.1:9/b",
+                        "headers": {"X-Of": "$TEAM"},
+                    },
+                ],
+            },
+            "anthropic": {
+                "modelOverrides": {
+                    "claude-sonnet-5-5": {"contextWindow": 5000, "cost": {"input": 9}, "compat": {"x": 1}},
+                    "unknown": {"contextWindow": 1},
+                }
+            },
+        }
+    }
+    catalog = load(tmp_path, {"TEAM": "blue", "ANTHROPIC_API_KEY": "k"}, models)
+    a, b = resolve(catalog, "gateway/a").model, resolve(catalog, "gateway/b").model
+    assert (a.api, a.base_url, a.headers) == ("anthropic-messages", "http://127.0.0.1:9/a", {})
+    assert a.compat == {"authHeader": True, "reasoningEffortMap": {"high": "most"}}
+    assert (b.api, b.base_url, b.headers) == ("openai-completions", "http://127.0.0.1:9/b", {"X-Of": "blue"})
+    changed, other = (resolve(catalog, f"claude-{name}").model for name in ("sonnet-5-5", "sonnet-5"))
+    assert (changed.context_window, changed.max_tokens, changed.images) == (5000, other.max_tokens, True)
+    assert (changed.price.input, changed.price.output) == (9, 10)
+    assert changed.compat["x"] == 1 and changed.compat["forceAdaptiveThinking"]
+    assert (other.context_window, other.price.input) == (1_000_000, 2)
+
+
+def test_what_an_override_gets_wrong_is_named(tmp_path: Path) -> None:
+    models = {"providers": {"openai": {"modelOverrides": {"gpt-4o": {"contextWindow": -1}}}}}
+    with pytest.raises(ConfigError, match=r"modelOverrides\.gpt-4o: contextWindow"):
+        load(tmp_path, OPENAI, models)
 
 
 def test_an_unknown_model_or_provider_is_named(tmp_path: Path) -> None:
@@ -255,11 +324,11 @@ def test_the_built_in_table_is_sound() -> None:
         assert all(0 < model.max_tokens <= model.context_window for model in provider.models)
 
 
-def with_local(catalog: Catalog, *servers: LocalServer) -> Catalog:
+def with_local(catalog: Catalog, *servers: LocalServer, named: Sequence[str] = ()) -> Catalog:
     async def main() -> Catalog:
         transport = HttpTransport()
         try:
-            return await with_local_servers(catalog, transport, servers)
+            return await with_local_servers(catalog, transport, servers, named)
         finally:
             await transport.close()
 
@@ -288,3 +357,17 @@ def test_nothing_is_looked_for_when_a_model_is_configured(tmp_path: Path) -> Non
         catalog = load(tmp_path, OPENAI)
         assert with_local(catalog, LocalServer("x", server.port)) is catalog
         assert server.connections == 0
+
+
+def test_a_named_server_is_looked_for_although_another_model_is_configured(tmp_path: Path) -> None:
+    with serving(answering(200, b'{"data": [{"id": "qwen"}]}')) as server:
+        servers = (LocalServer("here", server.port), LocalServer("there", free_port()))
+        catalog = with_local(load(tmp_path, OPENAI), *servers, named=["here"])
+        assert resolve(catalog, "here/qwen").model.base_url == f"{server.url}/v1"
+        assert default_model(catalog, "", ("here", "qwen")).model.id == "qwen"
+        assert with_local(catalog, *servers, named=["here"]) is catalog
+
+
+def test_a_session_whose_model_is_gone_says_which(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="the session's model here/qwen is not available, and no other"):
+        default_model(load(tmp_path, {}), "", ("here", "qwen"))

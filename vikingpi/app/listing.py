@@ -13,14 +13,22 @@ from vikingpi.config.load import load
 from vikingpi.config.paths import locate
 from vikingpi.config.trust import is_trusted
 from vikingpi.errors import ConfigError
+from vikingpi.llm.catalog import LOCAL_SERVERS
+from vikingpi.llm.local import with_local_servers
 from vikingpi.llm.registry import Catalog, list_models
+from vikingpi.net import HttpTransport
 from vikingpi.safetext import one_line
 from vikingpi.session.catalog import SessionInfo, list_sessions
 
 
-def models_text(catalog: Catalog) -> str:
-    """List what --model can name, one a line."""
-    return list_models(catalog)
+async def models_text(catalog: Catalog, query: str) -> str:
+    """List what --model can name and the query fits, one a line; servers on this machine are asked too."""
+    transport = HttpTransport()
+    try:
+        catalog = await with_local_servers(catalog, transport, named=[server.name for server in LOCAL_SERVERS])
+    finally:
+        await transport.close()
+    return list_models(catalog, query) + "\n"
 
 
 def run_sessions(rest: Sequence[str], out: TextIO) -> int:

@@ -27,7 +27,7 @@ class RunOptions(NamedTuple):
     append_system_prompt: Annotated[str, Flag("Text or file to add to the prompt.", "--append-system-prompt")] = ""
     continue_session: Annotated[bool, Flag("Go on with this folder's newest session.", "--continue", "-c")] = False
     fork: Annotated[str, Flag("Begin with a copy of another session.", "--fork", metavar="SESSION")] = ""
-    list_models: Annotated[bool, Flag("List the models that can be used.", "--list-models")] = False
+    list_models: Annotated[bool, Flag("List the models, or those that a message fits.", "--list-models")] = False
     max_cost: Annotated[float | None, Flag("Stop a run that has cost so many US dollars.", "--max-cost")] = None
     max_tokens: Annotated[int | None, Flag("Stop a run that has used so many tokens.", "--max-tokens")] = None
     max_turns: Annotated[int | None, Flag("Stop a run after so many answers of the model.", "--max-turns")] = None

@@ -1,10 +1,10 @@
-"""Model servers on this machine, looked for only when no other model is configured."""
+"""Model servers on this machine, looked for when no other model is configured or one of them is named."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from vikingpi.decode import Json, as_dict, as_int, as_list, as_str
@@ -24,12 +24,18 @@ _BODY_LIMIT = 1024 * 1024
 
 
 async def with_local_servers(
-    catalog: Catalog, transport: Transport, servers: Sequence[LocalServer] = LOCAL_SERVERS
+    catalog: Catalog,
+    transport: Transport,
+    servers: Sequence[LocalServer] = LOCAL_SERVERS,
+    named: Collection[str] = (),
 ) -> Catalog:
-    """Add the models of the servers that run here, unless a usable model is known already."""
-    if catalog.usable:
+    """Add the models of the servers that run here: of those that are `named`, of all where no model is usable."""
+    asked = [server for server in servers if server.name in named and server.name not in catalog.setups]
+    if not catalog.usable:
+        asked = [server for server in servers if server.name not in catalog.setups]
+    if not asked:
         return catalog
-    found = await asyncio.gather(*(_ask(server, transport) for server in servers))
+    found = await asyncio.gather(*(_ask(server, transport) for server in asked))
     models = tuple(model for listed in found for model in listed)
     setups = {model.provider: _setup(model) for model in models}
     return catalog._replace(setups={**catalog.setups, **setups}, models=(*models, *catalog.models))

@@ -2,13 +2,15 @@
 
 models.json, in pi's shape; every key but `id` may be left out:
 
-    {"providers": {"<name>": {"baseUrl": "http://...", "api": "openai-completions", "apiKey": "$NAME", "headers": {},
-      "compat": {}, "models": [{"id": "m", "name": "M", "contextWindow": 128000, "maxTokens": 16384,
-        "reasoning": false, "input": ["text", "image"], "cost": {"input": 0, "output": 0, "cacheRead": 0,
-        "cacheWrite": 0}, "compat": {}}]}}}
+    {"providers": {"<name>": {"baseUrl": "http://...", "api": "openai-completions", "apiKey": "$NAME",
+      "authHeader": false, "headers": {}, "compat": {}, "models": [{"id": "m", "name": "M", "api": "", "baseUrl": "",
+        "contextWindow": 128000, "maxTokens": 16384, "reasoning": false, "thinkingLevelMap": {"high": "high"},
+        "input": ["text", "image"], "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}, "headers": {},
+        "compat": {}}], "modelOverrides": {"<id>": {the keys of a model but api and baseUrl}}}}}
 
-Costs are US dollars per million tokens. A key or header value is `$NAME` (or `${NAME}`) of an environment variable,
-or plain. auth.json: `{"<provider>": {"apiKey": "..."}}`. Both raise ConfigError with file, and line or key.
+`modelOverrides` changes models that are known without being listed. Costs are US dollars per million tokens. A key or
+header value is `$NAME` (or `${NAME}`) of an environment variable, or plain. auth.json: `{"<provider>": {"apiKey":
+"..."}}`. Both raise ConfigError with file, and line or key.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from vikingpi.decode import Json, as_dict, as_float, as_int, as_list, as_str
@@ -24,6 +27,7 @@ from vikingpi.errors import ConfigError
 from vikingpi.llm.base import Price
 from vikingpi.llm.catalog import DEFAULT_OUTPUT, DEFAULT_WINDOW
 
+_COSTS = ("input", "output", "cacheRead", "cacheWrite")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 
 
@@ -36,6 +40,8 @@ class Key(NamedTuple):
 
 
 class FileModel(NamedTuple):
+    """`api`, `base_url` and `headers` add to what the provider has; `compat` holds the thinking level map too."""
+
     id: str
     context_window: int
     max_tokens: int
@@ -43,6 +49,9 @@ class FileModel(NamedTuple):
     images: bool
     price: Price
     compat: Json
+    api: str = ""
+    base_url: str = ""
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
 class FileProvider(NamedTuple):
@@ -54,6 +63,7 @@ class FileProvider(NamedTuple):
     headers: dict[str, str]
     compat: Json
     models: tuple[FileModel, ...]
+    overrides: Json
 
 
 def read_models(path: Path, env: Mapping[str, str]) -> dict[str, FileProvider]:
@@ -124,25 +134,20 @@ def plain_key(value: str, source: str) -> str:
 def _provider(path: Path, name: str, providers: Json, env: Mapping[str, str]) -> FileProvider:
     where = f"providers.{name}"
     raw = _object(path, providers, name, "providers.")
-    base_url = _text(path, raw, "baseUrl", where)
-    if base_url and not re.match(r"https?://[^/\s]", base_url):
-        raise ConfigError(f"{path}: {where}.baseUrl must begin with http:// or https://")
     value = _text(path, raw, "apiKey", where)
     if not isinstance(raw.get("models", []), list):
         raise ConfigError(f"{path}: {where}.models must be a list")
     return FileProvider(
-        base_url=base_url.rstrip("/"),
+        base_url=_url(path, raw, where),
         api=_text(path, raw, "api", where),
         key=read_key(value, str(path), env) if value else None,
-        headers={
-            header: read_header(as_str(text), env)
-            for header, text in _object(path, raw, "headers", f"{where}.").items()
-        },
-        compat=_object(path, raw, "compat", f"{where}."),
+        headers=_headers(path, raw, where, env),
+        compat={**({"authHeader": True} if raw.get("authHeader") is True else {}), **_compat(path, raw, where)},
         models=tuple(
-            _model(path, as_dict(item), f"{where}.models[{number}]")
+            _model(path, as_dict(item), f"{where}.models[{number}]", env)
             for number, item in enumerate(as_list(raw.get("models")))
         ),
+        overrides=_object(path, raw, "modelOverrides", f"{where}."),
     )
 
 
@@ -152,24 +157,52 @@ def read_header(value: str, env: Mapping[str, str]) -> str:
     return env.get(match[1] or match[2], "") if match is not None else value
 
 
-def _model(path: Path, raw: Json, where: str) -> FileModel:
+def overridden(path: Path, provider: str, changes: Json, known: FileModel, env: Mapping[str, str]) -> FileModel:
+    """Return a known model with what `modelOverrides` says about it; ConfigError for what is wrong there."""
+    where = f"providers.{provider}.modelOverrides.{known.id}"
+    made = _model(path, {**as_dict(changes.get(known.id)), "id": known.id, "api": "", "baseUrl": ""}, where, env, known)
+    return made._replace(compat={**known.compat, **made.compat})
+
+
+def _model(path: Path, raw: Json, where: str, env: Mapping[str, str], known: FileModel | None = None) -> FileModel:
+    """Read a model; what it leaves out is that of the `known` one, if there is one."""
     id = _text(path, raw, "id", where)
     if not id:
         raise ConfigError(f"{path}: {where} has no id")
+    base = known or FileModel(id, DEFAULT_WINDOW, DEFAULT_OUTPUT, False, False, Price(), {})
     cost = _object(path, raw, "cost", f"{where}.")
-    window = as_int(raw.get("contextWindow"), DEFAULT_WINDOW)
-    limit = as_int(raw.get("maxTokens"), DEFAULT_OUTPUT)
+    window = as_int(raw.get("contextWindow"), base.context_window)
+    limit = as_int(raw.get("maxTokens"), base.max_tokens)
     if window <= 0 or limit <= 0:
         raise ConfigError(f"{path}: {where}: contextWindow and maxTokens must be above 0")
     return FileModel(
         id=id,
         context_window=window,
         max_tokens=limit,
-        reasoning=raw.get("reasoning") is True,
-        images="image" in as_list(raw.get("input")),
-        price=Price(*(as_float(cost.get(key)) for key in ("input", "output", "cacheRead", "cacheWrite"))),
-        compat=_object(path, raw, "compat", f"{where}."),
+        reasoning=raw.get("reasoning", base.reasoning) is True,
+        images="image" in as_list(raw["input"]) if "input" in raw else base.images,
+        price=Price(*(as_float(cost.get(key), was) for key, was in zip(_COSTS, base.price, strict=True))),
+        compat=_compat(path, raw, where),
+        api=_text(path, raw, "api", where),
+        base_url=_url(path, raw, where),
+        headers=_headers(path, raw, where, env),
     )
+
+
+def _url(path: Path, raw: Json, where: str) -> str:
+    url = _text(path, raw, "baseUrl", where)
+    if url and not re.match(r"https?://[^/\s]", url):
+        raise ConfigError(f"{path}: {where}.baseUrl must begin with http:// or https://")
+    return url.rstrip("/")
+
+
+def _headers(path: Path, raw: Json, where: str, env: Mapping[str, str]) -> dict[str, str]:
+    return {name: read_header(as_str(text), env) for name, text in _object(path, raw, "headers", f"{where}.").items()}
+
+
+def _compat(path: Path, raw: Json, where: str) -> Json:
+    levels = _object(path, raw, "thinkingLevelMap", f"{where}.")
+    return {**({"reasoningEffortMap": levels} if levels else {}), **_object(path, raw, "compat", f"{where}.")}
 
 
 def _object(path: Path, holder: Json, key: str, prefix: str = "") -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +21,16 @@ from vikingpi.llm.catalog import (
     KnownProvider,
 )
 from vikingpi.llm.litellm_bridge import LiteLLMBridge
-from vikingpi.llm.models_file import FileModel, FileProvider, Key, plain_key, read_auth, read_key, read_models
+from vikingpi.llm.models_file import (
+    FileModel,
+    FileProvider,
+    Key,
+    overridden,
+    plain_key,
+    read_auth,
+    read_key,
+    read_models,
+)
 from vikingpi.llm.openai_body import DIRECT
 from vikingpi.llm.openai_wire import OpenAIWire
 from vikingpi.net import Transport
@@ -90,13 +100,17 @@ def load_catalog(models_file: Path, auth_file: Path, env: Mapping[str, str]) -> 
     for name in (*configured, *(name for name in known if name not in configured)):
         entry, builtin = configured.get(name), known.get(name)
         setup = _setup(name, entry, builtin, auth.get(name), env)
-        if entry is not None and setup.api in (DIRECT, MESSAGES) and not setup.base_url:
+        placed = bool(setup.base_url) or (entry and entry.models and all(item.base_url for item in entry.models))
+        if entry is not None and setup.api in (DIRECT, MESSAGES) and not placed:
             raise ConfigError(f"{models_file}: providers.{name}.baseUrl is missing")
         setups[name] = setup
         listed = entry.models if entry is not None else ()
         models += [_from_file(setup, item) for item in listed]
         own = {item.id for item in listed}
-        models += [_from_table(setup, item) for item in (builtin.models if builtin else ()) if item.id not in own]
+        table = [_from_table(item) for item in (builtin.models if builtin else ()) if item.id not in own]
+        if entry is not None and entry.overrides:
+            table = [overridden(models_file, name, entry.overrides, item, env) for item in table]
+        models += [_from_file(setup, item) for item in table]
     return Catalog(setups, tuple(models), models_file, auth_file)
 
 
@@ -106,22 +120,28 @@ def resolve(catalog: Catalog, pattern: str, *, provider: str = "", api_key: str 
     An id that is not known is taken as it is when it is written with a known provider. Raise ConfigError where
     nothing or more than one fits, or the provider has no key.
     """
-    if provider and provider not in catalog.setups:
-        raise ConfigError(f"unknown provider {provider!r}", hint=f"known: {', '.join(sorted(catalog.setups))}")
+    _known(catalog, provider)
     found = _find(catalog, pattern, provider)
     level: str | None = None
+    note = ""
     head, _, tail = pattern.rpartition(":")
     if found is None and head and tail in THINKING_LEVELS:
         found, level, pattern = _find(catalog, head, provider), tail, head
     if found is None:
-        found = _fuzzy(catalog, pattern, provider) or _new(catalog, pattern, provider)
+        found, note = _fuzzy(catalog, pattern, provider)
+        found = found or _new(catalog, pattern, provider)
     if found is None:
         raise ConfigError(f"no model fits {pattern!r}", hint="`vpi --list-models` shows the known ones")
-    if api_key:
-        found = found._replace(api_key=plain_key(api_key, "--api-key"), key_source="--api-key")
-    elif not catalog.ready(found):
-        raise _no_key(catalog.setups[found.provider])
-    return Choice(found, level)
+    return Choice(_with_key(catalog, found, api_key), level, note)
+
+
+def first_of(catalog: Catalog, provider: str, *, api_key: str = "") -> Model:
+    """Return a provider's default model; ConfigError where the provider is unknown, has no key or no model."""
+    _known(catalog, provider)
+    first = next((model for model in catalog.models if model.provider == provider), None)
+    if first is None:
+        raise ConfigError(f"no model of {provider} is known", hint="name one with --model")
+    return _with_key(catalog, first, api_key)
 
 
 def default_model(catalog: Catalog, setting: str, session: tuple[str, str] | None) -> Choice:
@@ -139,7 +159,8 @@ def default_model(catalog: Catalog, setting: str, session: tuple[str, str] | Non
             return Choice(found)
     if not usable:
         hint = NO_MODEL_HINT.format(auth=catalog.auth_file, models=catalog.models_file)
-        raise ConfigError("no model is configured", hint=hint)
+        lost = f"the session's model {wanted} is not available, and no other model is configured"
+        raise ConfigError(lost if wanted else "no model is configured", hint=hint)
     first = usable[0]
     note = f"the session's model {wanted} is not available, using {first.provider}/{first.id}" if wanted else ""
     return Choice(first, note=note)
@@ -169,7 +190,7 @@ def find_provider(transport: Transport, on_load: Callable[[str], None] | None = 
 
 def list_models(catalog: Catalog, query: str = "") -> str:
     """Return a table of the models whose provider or id holds the query, those with a key first."""
-    models = [model for model in catalog.models if query.lower() in f"{model.provider}/{model.id}".lower()]
+    models = [model for model in catalog.models if _bare(query) in _bare(_name(model))]
     models.sort(key=lambda model: not catalog.ready(model))
     if not models:
         return f"no model fits {query!r}"
@@ -230,8 +251,8 @@ def _environment_key(variables: tuple[str, ...], env: Mapping[str, str]) -> Key 
     return read_key(f"${found}", found, env) if found is not None else None
 
 
-def _from_table(setup: ProviderSetup, known: KnownModel) -> Model:
-    compat: Json = dict(setup.compat)
+def _from_table(known: KnownModel) -> FileModel:
+    compat: Json = {}
     efforts: Json = {"xhigh": "xhigh", "max": "max" if "A" in known.flags else "xhigh"} if "X" in known.flags else {}
     if "T" in known.flags:
         efforts["off"] = None
@@ -239,17 +260,23 @@ def _from_table(setup: ProviderSetup, known: KnownModel) -> Model:
         compat["forceAdaptiveThinking"] = True
     if efforts:
         compat["reasoningEffortMap"] = efforts
-    return _model(setup, known.id, compat)._replace(
-        context_window=known.context_window,
-        max_tokens=known.max_tokens,
-        reasoning="R" in known.flags,
-        images="V" in known.flags,
-        price=known.price,
+    return FileModel(
+        known.id,
+        known.context_window,
+        known.max_tokens,
+        "R" in known.flags,
+        "V" in known.flags,
+        known.price,
+        compat,
     )
 
 
 def _from_file(setup: ProviderSetup, item: FileModel) -> Model:
-    return _model(setup, item.id, {**setup.compat, **item.compat})._replace(
+    model = _model(setup, item.id, {**setup.compat, **item.compat})
+    return model._replace(
+        api=item.api or model.api,
+        base_url=item.base_url or model.base_url,
+        headers={**model.headers, **item.headers},
         context_window=item.context_window,
         max_tokens=item.max_tokens,
         reasoning=item.reasoning,
@@ -276,6 +303,19 @@ def _model(setup: ProviderSetup, id: str, compat: Json) -> Model:
     )
 
 
+def _known(catalog: Catalog, provider: str) -> None:
+    if provider and provider not in catalog.setups:
+        raise ConfigError(f"unknown provider {provider!r}", hint=f"known: {', '.join(sorted(catalog.setups))}")
+
+
+def _with_key(catalog: Catalog, model: Model, api_key: str) -> Model:
+    if api_key:
+        return model._replace(api_key=plain_key(api_key, "--api-key"), key_source="--api-key")
+    if not catalog.ready(model):
+        raise _no_key(catalog.setups[model.provider])
+    return model
+
+
 def _find(catalog: Catalog, pattern: str, provider: str) -> Model | None:
     """Find an exact provider/id, or an exact id, of a provider with a key if there is one."""
     models = [model for model in catalog.models if provider in ("", model.provider)]
@@ -287,19 +327,33 @@ def _find(catalog: Catalog, pattern: str, provider: str) -> Model | None:
     return named[0] if named else None
 
 
-def _fuzzy(catalog: Catalog, pattern: str, provider: str) -> Model | None:
-    """Find the one model that holds the pattern; without any key, the first, whose missing key is then named."""
-    fitting = [
-        model
-        for model in catalog.models
-        if provider in ("", model.provider) and pattern.lower() in f"{model.provider}/{model.id}".lower()
-    ]
+def _fuzzy(catalog: Catalog, pattern: str, provider: str) -> tuple[Model | None, str]:
+    """Find the model that holds the pattern, and a note where others do too; without any key, one whose key is missing.
+
+    One that ends with the pattern is the better match; of a provider's the first, its newest, is taken. Raise
+    ConfigError where models of several providers fit: they differ in who is asked and who pays.
+    """
+    models = [model for model in catalog.models if provider in ("", model.provider)]
+    fitting = [model for model in models if pattern.lower() in _name(model)]
+    fitting = fitting or [model for model in models if _bare(pattern) and _bare(pattern) in _bare(_name(model))]
     usable = [model for model in fitting if catalog.ready(model)]
-    if len(usable) > 1:
-        names = [f"{model.provider}/{model.id}" for model in usable]
+    exact = [model for model in usable if _bare(_name(model)).endswith(_bare(pattern))]
+    found = exact or usable or fitting
+    names = [f"{model.provider}/{model.id}" for model in found]
+    if usable and len({model.provider for model in found}) > 1:
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         raise ConfigError(f"{pattern!r} fits several models", hint=f"{', '.join(names[:_LISTED])}{more}")
-    return (usable or fitting or [None])[0]
+    note = f"{pattern!r} fits {len(names)} models; using {names[0]}" if usable and len(names) > 1 else ""
+    return (found[0] if found else None), note
+
+
+def _name(model: Model) -> str:
+    return f"{model.provider}/{model.id}".lower()
+
+
+def _bare(text: str) -> str:
+    """Leave letters and digits, so that `sonnet 4.6` finds `sonnet-4-6`."""
+    return re.sub(r"[\W_]+", "", text.lower())
 
 
 def _new(catalog: Catalog, pattern: str, provider: str) -> Model | None:

@@ -30,7 +30,7 @@ def run_options(options: RunOptions) -> int:
     env, cwd = dict(os.environ), _working_directory()
     prepared = prepare(options, env, cwd)
     if options.list_models:
-        write(sys.stdout, models_text(prepared.catalog))
+        write(sys.stdout, asyncio.run(models_text(prepared.catalog, " ".join(options.words))))
         return 0
     limits = limits_of(options)
     interactive = not options.print_answer and options.mode == "text" and _is_terminal(sys.stdin, sys.stdout)
