@@ -137,6 +137,29 @@ def test_find_respects_gitignore_and_sees_hidden_files(tmp_path: Path) -> None:
     assert text_of(call(FindTool(), tmp_path, pattern="src/**/A.PY".lower())) == "src/a.py"
 
 
+def test_find_reads_gitignore_files_as_git_does(tmp_path: Path) -> None:
+    tree(
+        tmp_path,
+        _DOT_gitignore="!\nx{a,b}\n\\#note\na/**/z\n*.o\n",
+        xa="",
+        sub___DOT_gitignore="!*.o\n",
+        sub__kept_DOT_o="",
+        lost_DOT_o="",
+        a__b__z="",
+        a__y="",
+    )
+    (tmp_path / "x{a,b}").touch()
+    (tmp_path / "#note").touch()
+    found = text_of(call(FindTool(), tmp_path, pattern="*")).split("\n")
+    assert found == [".gitignore", "a/", "a/b/", "a/y", "sub/", "sub/.gitignore", "sub/kept.o", "xa"]
+
+
+def test_find_looks_into_an_excluded_folder_that_was_named(tmp_path: Path) -> None:
+    tree(tmp_path, _DOT_git__x="", _DOT_gitignore="build/\n*.log\n", build__a_DOT_py="", build__sub__b_DOT_py="")
+    assert text_of(call(FindTool(), tmp_path, pattern="*.py", path="build")) == "a.py\nsub/b.py"
+    assert text_of(call(FindTool(), tmp_path, pattern="*.py")) == "No files found matching pattern"
+
+
 def test_find_stops_at_its_limit(tmp_path: Path) -> None:
     tree(tmp_path, a="", b="", c="")
     outcome = call(FindTool(), tmp_path, pattern="*", limit=2)

@@ -7,18 +7,19 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 _MOST_IGNORE = 1_000_000
 
 
-class _Rule(NamedTuple):
-    """`pattern` is matched against the path below `base`; `only_folders` for a pattern that ended with a slash."""
+class _Ignore(NamedTuple):
+    """What a gitignore file says about the paths below `base`."""
 
     base: str
-    pattern: re.Pattern[str]
-    again: bool
-    only_folders: bool
+    spec: GitIgnoreSpec
 
 
 @cache
@@ -34,15 +35,17 @@ def walk(root: Path, stop: Callable[[], bool]) -> Iterator[tuple[str, bool]]:
     """Yield the paths below `root`, relative to it and sorted, with True for a folder; until `stop()` is true.
 
     Hidden ones are there; `.git` and what gitignore files exclude, also those above up to the repository's root, are
-    not. Links are not followed. Folders that cannot be read are left out.
+    not, unless `root` itself is excluded: then it was meant. Links are not followed. Folders that cannot be read are
+    left out.
     """
-    rules = [*_rules_above(root)]
-    yield from _walk(str(root).rstrip("/"), "", rules, stop)
+    folder = str(root).rstrip("/")
+    above = [*_ignores_above(root)]
+    yield from _walk(folder, "", [] if _is_ignored(folder, True, above) else above, stop)
 
 
-def _walk(root: str, below: str, rules: list[_Rule], stop: Callable[[], bool]) -> Iterator[tuple[str, bool]]:
+def _walk(root: str, below: str, ignores: list[_Ignore], stop: Callable[[], bool]) -> Iterator[tuple[str, bool]]:
     folder = f"{root}/{below}"
-    rules = [*rules, *_rules_in(folder.rstrip("/") or "/")]
+    ignores = [*ignores, *_ignores_in(folder.rstrip("/") or "/")]
     try:
         with os.scandir(folder) as entries:
             found = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
@@ -52,37 +55,38 @@ def _walk(root: str, below: str, rules: list[_Rule], stop: Callable[[], bool]) -
         if stop():
             return
         path = f"{below}/{name}" if below else name
-        if name == ".git" or _is_ignored(f"{root}/{path}", is_folder, rules):
+        if name == ".git" or _is_ignored(f"{root}/{path}", is_folder, ignores):
             continue
         yield path, is_folder
         if is_folder:
-            yield from _walk(root, path, rules, stop)
+            yield from _walk(root, path, ignores, stop)
 
 
-def _is_ignored(path: str, is_folder: bool, rules: list[_Rule]) -> bool:
-    for rule in reversed(rules):
-        if rule.only_folders and not is_folder:
-            continue
-        if rule.pattern.fullmatch(path[len(rule.base) + 1 :]):
-            return not rule.again
+def _is_ignored(path: str, is_folder: bool, ignores: list[_Ignore]) -> bool:
+    """The nearest file that says anything about the path decides."""
+    for ignore in reversed(ignores):
+        below = path[len(ignore.base) + 1 :]
+        found = ignore.spec.check_file(f"{below}/" if is_folder else below).include if below else None
+        if found is not None:
+            return found
     return False
 
 
-def _rules_above(root: Path) -> Iterator[_Rule]:
+def _ignores_above(root: Path) -> Iterator[_Ignore]:
     folders = [root, *root.parents]
     top = next((index for index, folder in enumerate(folders) if (folder / ".git").exists()), 0)
     if (folders[top] / ".git").is_dir():
-        yield from _rules(folders[top] / ".git/info/exclude", str(folders[top]))
+        yield from _ignore(folders[top] / ".git/info/exclude", str(folders[top]))
     for folder in reversed(folders[1 : top + 1]):
-        yield from _rules_in(str(folder))
+        yield from _ignores_in(str(folder))
 
 
-def _rules_in(folder: str) -> Iterator[_Rule]:
+def _ignores_in(folder: str) -> Iterator[_Ignore]:
     for name in (".gitignore", ".ignore"):
-        yield from _rules(Path(folder, name), folder)
+        yield from _ignore(Path(folder, name), folder)
 
 
-def _rules(path: Path, base: str) -> Iterator[_Rule]:
+def _ignore(path: Path, base: str) -> Iterator[_Ignore]:
     try:
         if not path.is_file():
             return
@@ -90,21 +94,19 @@ def _rules(path: Path, base: str) -> Iterator[_Rule]:
             lines = file.read(_MOST_IGNORE).splitlines()
     except OSError:
         return
-    base = base.rstrip("/")
-    for line in lines:
-        text = line.rstrip() if not line.endswith("\\ ") else line
-        if not text or text.startswith("#"):
-            continue
-        again = text.startswith("!")
-        text = text[1:] if again else text.removeprefix("\\") if text[:2] in ("\\#", "\\!") else text
-        body = text.rstrip("/")
-        if not body.strip("/"):
-            continue
-        try:
-            pattern = to_regex(body)
-        except re.error:
-            continue
-        yield _Rule(base, pattern, again, text.endswith("/"))
+    yield _Ignore(base.rstrip("/"), _spec(lines))
+
+
+def _spec(lines: list[str]) -> GitIgnoreSpec:
+    """Read the lines of a gitignore file; those that are no pattern are left out, as git does."""
+    from pathspec import GitIgnoreSpec
+
+    try:
+        return GitIgnoreSpec.from_lines(lines)
+    except ValueError:
+        if len(lines) == 1:
+            return GitIgnoreSpec.from_lines([])
+        return GitIgnoreSpec.from_lines([line for line in lines if len(_spec([line]).patterns)])
 
 
 def _translate(glob: str) -> str:

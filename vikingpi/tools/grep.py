@@ -73,7 +73,7 @@ def _command(arguments: Json, target: str, context: ToolContext) -> tuple[list[s
     env = dict(context.env)
     found = program(env, "rg")
     if found is not None:
-        command = [found, "--json", "--no-config", "--hidden", "--sort=path"]
+        command = [found, "--json", "--no-config", "--hidden", "--no-require-git", "--sort=path"]
     else:
         # A process of its own, because a regular expression of the model may take for ever and cannot be interrupted.
         command = [sys.executable, "-P", "-m", "vikingpi.tools.search"]
