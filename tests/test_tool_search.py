@@ -254,6 +254,7 @@ def test_grep_uses_ripgrep_where_there_is_one(tmp_path: Path) -> None:
         "--json",
         "--no-config",
         "--hidden",
+        "--no-require-git",
         "--sort=path",
         "--ignore-case",
         "--fixed-strings",
