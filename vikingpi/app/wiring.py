@@ -30,7 +30,7 @@ from vikingpi.config.paths import Paths, locate
 from vikingpi.config.trust import is_trusted
 from vikingpi.debuglog import Log, open_log
 from vikingpi.errors import ConfigError, StoreError
-from vikingpi.events import Event
+from vikingpi.events import Event, Notice
 from vikingpi.llm.base import Model, ProviderFor
 from vikingpi.llm.registry import Catalog, find_provider, load_catalog
 from vikingpi.memory.overview_writer import ModelInUse, ModelWriter
@@ -91,9 +91,14 @@ def prepare(options: RunOptions, env: Mapping[str, str], cwd: Path) -> Prepared:
 
 def build_app(prepared: Prepared, mode: Mode, spawn: Spawn, seams: Seams | None = None) -> App:
     """Make the application; nothing is opened before its start()."""
+
+    def loading(provider: str) -> None:
+        if mode == "repl":
+            app.emit(Notice(f"loading {provider}"))
+
     if seams is None:
         transport = HttpTransport()
-        seams = Seams(transport, find_provider(transport))
+        seams = Seams(transport, find_provider(transport, loading))
     builder = _Builder(prepared, mode, spawn, seams)
     app = App(prepared.settings, builder.open_parts, builder.close)
     app.folder = prepared.folder
