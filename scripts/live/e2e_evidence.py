@@ -102,7 +102,9 @@ def read_request(body: str) -> Recorded:
         blocks: list[Any] = [{**message, "content": block} for block in objects(content)] or [message]
         for block in blocks:
             raw = json.dumps(block, ensure_ascii=False)
-            pieces.append(Piece(role, "\n".join(filter(None, strings({**block, "role": ""}))), raw))
+            content = mapping(block.get("content"))
+            said = {**block, "role": "", "content": {**content, "type": ""} if content else block.get("content")}
+            pieces.append(Piece(role, "\n".join(filter(None, strings(said))), raw))
     return Recorded(json.dumps([system, data], ensure_ascii=False, sort_keys=True), tuple(pieces))
 
 
