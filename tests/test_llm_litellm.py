@@ -207,3 +207,15 @@ def test_the_bridge_is_told_of_the_load_before_the_first_request_only() -> None:
 
     asyncio.run(begin_and_leave())
     assert told == []
+
+
+def test_marks_stand_as_on_the_direct_wire() -> None:
+    target = model("bedrock", "anthropic.claude-x", "litellm")
+    overview = user_text("[OpenViking Session Context]\nold", 1)._replace(kind="overview")
+    said = AssistantMessage((TextPart("yes"),), "litellm", "bedrock", "anthropic.claude-x", Usage(), "stop", 1)
+    history = (overview, user_text("one", 2), said, user_text("two", 3), said, user_text("three", 4))
+    messages = arguments(target, Request("sys", history, ()))["messages"]
+    marked = [message["content"][0]["text"] for message in messages if isinstance(message["content"], list)]
+    assert marked == ["sys", "[OpenViking Session Context]\nold", "two", "three"]
+    plain = arguments(model("cohere", "c", "litellm"), Request("sys", history, ()))["messages"]
+    assert all(isinstance(message["content"], str) for message in plain)

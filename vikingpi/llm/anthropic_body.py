@@ -152,12 +152,15 @@ def _placeholders(messages: Iterable[Json]) -> list[Json]:
     return [{"name": name, "description": "Not available now.", "input_schema": {"type": "object"}} for name in names]
 
 
-def _overview_blocks(messages: Sequence[Message]) -> int:
-    """Return how many blocks at the start are the overview or summary that stands for covered history."""
+def begins_with_overview(messages: Sequence[Message]) -> bool:
+    """Whether the first message is the overview or the summary that stands for covered history."""
     first = messages[0] if messages else None
-    if not isinstance(first, UserMessage) or first.kind not in ("overview", "compaction"):
-        return 0
-    return len(_user_blocks(first.content))
+    return isinstance(first, UserMessage) and first.kind in ("overview", "compaction")
+
+
+def _overview_blocks(messages: Sequence[Message]) -> int:
+    first = messages[0] if begins_with_overview(messages) else None
+    return len(_user_blocks(first.content)) if isinstance(first, UserMessage) else 0
 
 
 def _mark(system: list[Json], tools: list[Json], messages: list[Json], overview: int) -> None:

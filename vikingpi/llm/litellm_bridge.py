@@ -18,6 +18,7 @@ from typing import Any
 
 from vikingpi.decode import Json, as_dict, as_int, as_list, as_str
 from vikingpi.errors import BadResponse, ContextTooLong, ProviderError, Unreachable
+from vikingpi.llm.anthropic_body import begins_with_overview
 from vikingpi.llm.base import Delta, Model, Request, ThinkingDelta
 from vikingpi.llm.failures import Said, masked, provider_error
 from vikingpi.llm.http_stream import SILENCE
@@ -75,7 +76,7 @@ def arguments(model: Model, request: Request) -> Json:
     body: Json = json.loads(encode(build_body(model, request)))
     name = litellm_name(model)
     if "anthropic/" in name or "claude" in name:
-        _mark_cache(as_list(body.get("messages")))
+        _mark_cache(as_list(body.get("messages")), begins_with_overview(request.messages))
     found: Json = {
         **body,
         "model": name,
@@ -189,9 +190,13 @@ def _proofs(chunk: Json) -> Iterable[Delta]:
             yield ThinkingDelta("", signature)
 
 
-def _mark_cache(messages: list[Any]) -> None:
-    """Mark the end of the system prompt and of the conversation as cache points."""
-    for message in [*messages[:1], *messages[-1:]]:
+def _mark_cache(messages: list[Any], overview: bool) -> None:
+    """Mark the system prompt, the overview, the end of the request before this one, and the end as cache points."""
+    said = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
+    first = 1 if messages and messages[0]["role"] == "system" else 0
+    places = {0, len(messages) - 1, *([first] if overview else []), *([said[-1] - 1] if said else [])}
+    for place in sorted(places & set(range(len(messages)))):
+        message = messages[place]
         text = as_str(as_dict(message).get("content"))
         parts = as_list(as_dict(message).get("content"))
         if text:
