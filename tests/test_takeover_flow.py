@@ -110,7 +110,7 @@ def test_a_write_whose_answer_was_lost_is_recognised_by_its_mark(tmp_path: Path)
         vpi = process(tmp_path, sim)
         await vpi.say("once")
         await vpi.work()
-        vpi.clock.ms += 3_000
+        vpi.clock.ms += 13_000
         await vpi.say("twice")
         await vpi.work()
         (name,) = server.sessions
@@ -279,7 +279,7 @@ def test_an_archive_without_the_target_never_stands_for_it(tmp_path: Path) -> No
         sim.faults = ["gateway-lost"]
         await vpi.work()
         server.commit(f"pi-{vpi.session.id}", 3, "foreign")
-        vpi.clock.ms += 5_000
+        vpi.clock.ms += 13_000
         await vpi.work()
         assert any("does not hold" in event.reason for event in vpi.events if isinstance(event, CommitFailed))
         assert OVERVIEW_MARKER not in vpi.shown() and "ALPHA" in vpi.shown()

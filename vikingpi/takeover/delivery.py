@@ -25,6 +25,7 @@ from vikingpi.viking.base import SessionStore, StoreMessage
 from vikingpi.viking.ledger import Generation, Ledger, Messages, Row, StoreRow
 
 SETTLE_MS = 35_000
+REST_MS, LONG_REST_MS = 10_000, 60_000
 BATCH = 100
 BATCH_BYTES = 8_000_000
 
@@ -84,7 +85,6 @@ class Delivery:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._met: set[str] = set()
-        self._delay = 0.0
         self.denied = ""
         self.refused: list[str] = []
         self.connected: bool | None = None
@@ -128,19 +128,21 @@ class Delivery:
         self.connected = False
         wait = 0.0
         if isinstance(error, StoreUnreachable) and not error.refused:
-            self._delay = min(60.0, max(2.0, self._delay * 2))
-            wait = max(error.retry_after or 0.0, self._delay * random.uniform(0.8, 1.2))
-        link.ledger.stores.failed(link.row.id, str(error), link.now() + int(wait * 1000))
+            wait = max(
+                (error.retry_after or 0.0) * 1000,
+                _rest(link.ledger.stores.get(link.row.identity), link.now()) * random.uniform(0.8, 1.2),
+            )
+        link.ledger.stores.failed(link.row.id, str(error), link.now() + int(wait))
         return "unreachable"
 
     def worked(self) -> None:
         """Note that the store answers."""
-        self._delay, self.connected, self.denied = 0.0, True, ""
+        self.connected, self.denied = True, ""
         self._link.ledger.stores.worked(self._link.row.id, self._link.now())
 
     def forget_faults(self) -> None:
         """Try again at once, also after a refused key."""
-        self._delay, self.denied = 0.0, ""
+        self.denied = ""
         self._link.ledger.stores.failed(self._link.row.id, "", 0)
 
     async def _drain(self, generation: Generation, deadline: int, batches: int) -> Outcome:
@@ -255,6 +257,11 @@ def _stored(messages: Messages, generation: Generation, rows: Sequence[Row], mar
     for row in rows:
         if refusal_mark(row.entry_id) in marks:
             messages.dead(generation.id, row)
+
+
+def _rest(row: StoreRow, now: int) -> int:
+    """How long (ms) a store that hangs is left alone, by every process: half as long as it has been silent."""
+    return min(LONG_REST_MS, max(REST_MS, (now - row.last_success) // 2)) if row.last_success else REST_MS
 
 
 def _batch(rows: Sequence[Row]) -> Sequence[Row]:

@@ -140,7 +140,7 @@ class Engine:
             if now is None or commit is None or mark is None:
                 return Pending("the commit belongs to another branch")
             verdict = await self._archiver.confirm(now, commit, mark)
-            if not isinstance(verdict, Pending):
+            if not isinstance(verdict, Pending) or self.courier.delivery.connected is False:
                 break
         if isinstance(verdict, Accepted):
             return verdict._replace(overview=self.mirror.mask(verdict.overview))
