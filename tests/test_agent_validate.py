@@ -133,8 +133,14 @@ def test_images_that_no_provider_takes_become_notes() -> None:
 
 def test_the_oldest_of_too_many_images_become_notes_in_steps() -> None:
     shown = [U._replace(content=(ImagePart(str(n), "image/png"),)) for n in range(60)]
-    kept = [sum(isinstance(one.content[0], ImagePart) for one in repair(shown[:n], MODEL)) for n in (40, 41, 60)]
-    assert kept == [40, 21, 40]
+    kept = [sum(isinstance(one.content[0], ImagePart) for one in repair(shown[:n], MODEL)) for n in (20, 21, 30, 31)]
+    assert kept == [20, 11, 20, 11]
+
+
+def test_images_that_are_too_heavy_together_become_notes_but_for_the_newest() -> None:
+    heavy = [U._replace(content=(ImagePart("A" * 4_700_000, "image/png"),)) for _ in range(6)]
+    kept = [sum(isinstance(one.content[0], ImagePart) for one in repair(heavy[:n], MODEL)) for n in (3, 4, 5, 6)]
+    assert kept == [3, 4, 4, 4]
 
 
 def is_valid(messages: Sequence[Message]) -> bool:

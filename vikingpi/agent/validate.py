@@ -29,7 +29,11 @@ NO_BEGINNING = "(The beginning of this conversation is not available.)"
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _ID_LENGTH = 64
-_IMAGE_STEP = 20
+# Anthropic takes large images only where there are at most 20, and 32 MB in all.
+_MOST_IMAGES = 20
+_MOST_IMAGE_BYTES = 20_000_000
+_NEWEST_IMAGES = 4
+_IMAGE_STEP = 10
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 _Part = TextPart | ThinkingPart | ImagePart | ToolCall
@@ -166,8 +170,8 @@ def _clip_images(messages: Sequence[Message], model: Model) -> Iterable[Message]
 
     They go in steps, so that the request's prefix changes once per step and not with every new image.
     """
-    count = sum(isinstance(part, ImagePart) for message in messages for part in message.content)
-    drop = count if not model.images else max(0, (count - 1) // _IMAGE_STEP - 1) * _IMAGE_STEP
+    sizes = [len(part.data) for message in messages for part in message.content if isinstance(part, ImagePart)]
+    drop = _surplus(sizes) if model.images else len(sizes)
     for message in messages:
         match message:
             case AssistantMessage():
@@ -177,6 +181,14 @@ def _clip_images(messages: Sequence[Message], model: Model) -> Iterable[Message]
             case ToolResultMessage():
                 yield _noted(message, drop)
         drop = max(0, drop - sum(isinstance(part, ImagePart) for part in message.content))
+
+
+def _surplus(sizes: Sequence[int]) -> int:
+    """Return how many of the oldest images are too many."""
+    drop = 0
+    while len(sizes) - drop > _MOST_IMAGES or sum(sizes[drop:]) > _MOST_IMAGE_BYTES:
+        drop += _IMAGE_STEP
+    return max(0, min(drop, len(sizes) - _NEWEST_IMAGES))
 
 
 def _noted(message: _M, drop: int) -> _M:
