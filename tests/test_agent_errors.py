@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from agent_lab import Lab, call, calls, outline, says
 
+from vikingpi.agent.answer import overflowed
 from vikingpi.agent.hooks import AgentHooks, HookContext, TurnEnd
 from vikingpi.errors import AuthFailed, BadResponse, RateLimited
 from vikingpi.events import RetryEnd, RetryStart
-from vikingpi.llm.scripted import ScriptedCall, Step
+from vikingpi.llm.scripted import ScriptedCall, Step, scripted_model
+from vikingpi.messages import AssistantMessage, Usage
 
 BUSY = BadResponse("503: overloaded", status=503, retryable=True)
 
@@ -107,3 +109,10 @@ def test_arguments_that_are_no_json_become_an_error_result() -> None:
     lab = Lab([calls(ScriptedCall("work", {}, "a", '{"n": ')), Step("sorry")], tools=[tool])
     lab.run("go")
     assert tool.ran == [] and "arguments: not a JSON object" in outline(lab.stored()[2])
+
+
+def test_a_full_window_that_the_provider_names_is_an_overflow_whatever_the_figures_say() -> None:
+    model = scripted_model(context_window=1_000_000)
+    cut = AssistantMessage((), "scripted", "scripted", "m", Usage(200_000, 10), "length", 1)
+    assert not overflowed(cut._replace(raw_stop_reason="max_tokens"), None, model)
+    assert overflowed(cut._replace(raw_stop_reason="model_context_window_exceeded"), None, model)
