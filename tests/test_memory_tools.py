@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from test_memory_hooks import URI, FakeMemoryStore, hit
 
 from vikingpi.decode import Json
 from vikingpi.errors import StoreUnreachable, ToolError
+from vikingpi.memory.history import render, search_branch, user_turns
 from vikingpi.memory.scope import Memory
+from vikingpi.memory.texts import paged
 from vikingpi.memory.tools import Sources, memory_tools
 from vikingpi.messages import AssistantMessage, TextPart, ToolCall, ToolResultMessage, Usage, user_text
 from vikingpi.session.file import SessionLog, memory_session
@@ -225,3 +230,28 @@ def test_cancelling_a_call_is_not_swallowed(tmp_path: Path) -> None:
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(act())
+
+
+@given(texts=st.lists(st.text(min_size=1, max_size=400), min_size=1, max_size=5), query=st.text(max_size=60))
+def test_any_text_of_the_session_can_be_searched_and_expanded(texts: list[str], query: str) -> None:
+    session = memory_session("/work")
+    for text in texts:
+        session.append_message(user_text(text, 1))
+    branch = session.branch()
+    search_branch(branch, query, 10)
+    turns = user_turns(branch)
+    for number, entry in enumerate(branch, 1):
+        content = entry.raw["message"]["content"]
+        said = content if isinstance(content, str) else "".join(part["text"] for part in content)
+        assert paged(render(branch, turns[number - 1 : number]), 1, None).endswith(f"user: {said}")
+
+
+def test_a_long_session_is_searched_in_a_moment() -> None:
+    session = memory_session("/work")
+    for number in range(3000):
+        session.append_message(user_text(f"Step {number}: the build of part {number % 7} took {number} seconds.", 1))
+    session.append_message(user_text("The codename of the release is ORCHID-7731.", 1))
+    started = time.process_time()
+    found = search_branch(session.branch(), "what is the codename of the build release?", 5)
+    assert found[0].number == 3001
+    assert time.process_time() - started < 2

@@ -9,9 +9,10 @@ from typing import NamedTuple
 from vikingpi.decode import as_dict, as_str
 from vikingpi.messages import AssistantMessage, Message, TextPart, ToolCall, ToolResultMessage, UserMessage
 from vikingpi.session.entries import Entry, content_from_json, message_from_json
-from vikingpi.viking.words import matches, passages, query_terms, terms
+from vikingpi.viking.words import folded, matches, passages, query_terms, terms
 
 TAKEOVER_ENTRY = "ov-takeover"
+CLOSELY = 100
 
 
 class UserTurn(NamedTuple):
@@ -67,12 +68,22 @@ def render(branch: Sequence[Entry], turns: Sequence[UserTurn]) -> str:
 
 
 def search_branch(branch: Sequence[Entry], query: str, limit: int) -> tuple[Said, ...]:
-    """Search the user turns of a branch, the best passage of each, best first and of equals the newest."""
+    """Search the user turns of a branch, the best passage of each, best first and of equals the newest.
+
+    Only the turns that hold the most of the query's terms as pieces of text are looked at closely.
+    """
     wanted = query_terms(query)
-    found: list[Said] = []
+    # An ending may be written otherwise: policy, policies.
+    stems = [term[:-1] if len(term) > 3 else term for term in wanted]
+    likely: list[tuple[int, int, str]] = []
     for turn in user_turns(branch) if wanted else ():
         text = _turn_text(branch, turn, searched=True)
-        best = max((_said(turn.number, text[start:stop], wanted) for start, stop in passages(text)), default=None)
+        plain = folded(text)
+        if count := sum(stem in plain for stem in stems):
+            likely.append((count, turn.number, text))
+    found: list[Said] = []
+    for _, number, text in sorted(likely, reverse=True)[:CLOSELY]:
+        best = max((_said(number, text[start:stop], wanted) for start, stop in passages(text)), default=None)
         if best is not None and best.score > 0:
             found.append(best)
     found.sort(key=lambda one: (-round(one.score, 1), -one.number))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from vikingpi.decode import Json, as_int, as_str
-from vikingpi.errors import StoreError, ToolError
-from vikingpi.memory.history import archive_spans, render, search_branch, user_turns
+from vikingpi.errors import StoreError, ToolError, VpiError
+from vikingpi.memory.history import Said, archive_spans, render, search_branch, user_turns
 from vikingpi.memory.scope import Memory
 from vikingpi.memory.texts import hit_lines, node_line, paged, said_lines
 from vikingpi.messages import ToolSpec
@@ -43,7 +44,9 @@ class MemoryTool:
         """Do it; a store that refuses or does not answer is a ToolError that says so."""
         try:
             return text_outcome(await self._act(arguments))
-        except StoreError as error:
+        except ToolError:
+            raise
+        except VpiError as error:
             raise ToolError(f"{error}. {error.hint}" if error.hint else str(error)) from error
 
 
@@ -67,7 +70,9 @@ async def search(sources: Sources, given: Json) -> str:
     limit = min(MOST_HITS, max(1, as_int(given.get("limit"), 10)))
     if not query:
         raise ToolError("The query is empty")
-    said = search_branch(sources.branch(), query, limit) if scope in ("", "sessions", "all") else ()
+    said: tuple[Said, ...] = ()
+    if scope in ("", "sessions", "all"):
+        said = await asyncio.to_thread(search_branch, sources.branch(), query, limit)
     trouble = ""
     hits: tuple[Hit, ...] = ()
     try:

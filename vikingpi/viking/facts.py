@@ -32,14 +32,17 @@ _VALUED = (
     r"|\b[a-z][a-z0-9-]{2,30} is [A-Z0-9]"
     r"|[\u4e00-\u9fff]\s*(?:是|为|叫|等于|改为|设为|：)\s*[^\s，。；、！？是不]"
 )
-_STATED = (
-    rf"(?i){_VALUED}|\b[\w'-]{{1,60}}\s+{_COPULA}\s+\w"
-    r"|\b(?:use|prefer|always|never|must|remember|note that|decided|decision|agreed|chose|deadline|instead of)\b"
+_ORDERS = (
+    r"\b(?:use|prefer|always|never|must|remember|note that|decided|decision|agreed|chose|deadline|instead of)\b"
     r"|\b(?:don't|do not)\b"
     r"|必须|不要|不能|记住|使用|采用|决定|总是|改用"
 )
+_STATED = rf"(?i){_VALUED}|\b[\w'-]{{1,60}}\s+{_COPULA}\s+\w|{_ORDERS}"
+# What has none of these matches neither of the two above.
+_SIGNS = rf"(?i)\s{_COPULA}\s|[=→]|->|[是为叫：]|等于"
 _ADDRESS = r"https?://\S{1,200}"
 _WEAK = r"\d|[\w.-]{1,80}/[\w./-]|`[^`\n]+`|\b\w{1,80}_\w"
+_WEAK_SIGNS = r"\d|[\w.-]/[\w./-]|`[^`\n]+`|\w_\w"
 _TOOL_FACT = r"\b[a-z][a-z0-9-]{2,30} is [A-Z0-9][\w:/.-]{1,60}|[\u4e00-\u9fff]{2,6}是[^\s，。；、]{1,30}"
 _CORRECTION = (
     r"(?i)\s*(?:no\b[,. ]|nope\b|wrong\b|stop\b|actually\b|instead\b|not that\b|that's (?:not|wrong)|undo\b"
@@ -95,7 +98,7 @@ def condense(text: str, whole: int = 400) -> Condensed:
 def stated(text: str) -> bool:
     """Whether each sentence of a user's text states something and none asks."""
     pieces = sentences(text)
-    return bool(pieces) and all(_compiled(_STATED).search(one) and not one.endswith(("?", "？")) for one in pieces)
+    return bool(pieces) and all(_found(_STATED, one) and not one.endswith(("?", "？")) for one in pieces)
 
 
 def valued(text: str, limit: int = 12) -> tuple[str, ...]:
@@ -120,6 +123,15 @@ def open_ends(text: str, limit: int = 3) -> tuple[str, ...]:
     return tuple(one_line(one) for one in sentences(text) if _compiled(_OPEN_END).search(one))[:limit]
 
 
+def _found(pattern: str, text: str) -> bool:
+    """Search for a pattern; those that begin with a word of any length are slow and have a cheap stand-in."""
+    if pattern is _WEAK:
+        return _compiled(_WEAK_SIGNS).search(text) is not None
+    if pattern in (_VALUED, _STATED) and not _compiled(_SIGNS).search(text):
+        return pattern is _STATED and _compiled(f"(?i){_ORDERS}").search(text) is not None
+    return _compiled(pattern).search(text) is not None
+
+
 def _telling(pieces: list[str]) -> tuple[str, ...]:
     """Choose, in order: statements, and a few of each shape of sentences with numbers, paths or code."""
     chosen: list[str] = []
@@ -128,12 +140,12 @@ def _telling(pieces: list[str]) -> tuple[str, ...]:
     for piece in pieces:
         shape = _compiled(r"\d+").sub("#", piece)
         shapes[shape] = shapes.get(shape, 0) + 1
-        pattern = next((one for one in (_VALUED, _ADDRESS, _STATED) if _compiled(one).search(piece)), None)
+        pattern = next((one for one in (_VALUED, _ADDRESS, _STATED) if _found(one, piece)), None)
         if pattern is not None:
             if strong < _MAX_STRONG and (shapes[shape] <= _SAME_SHAPE or pattern is not _STATED):
                 chosen += _clauses(piece, pattern)
                 strong += 1
-        elif _compiled(_WEAK).search(piece) and weak < _MAX_WEAK and shapes[shape] <= _SAME_SHAPE:
+        elif weak < _MAX_WEAK and shapes[shape] <= _SAME_SHAPE and _found(_WEAK, piece):
             chosen += _clauses(piece, _WEAK)[:2]
             weak += 1
     return tuple(dict.fromkeys(chosen))
@@ -142,7 +154,7 @@ def _telling(pieces: list[str]) -> tuple[str, ...]:
 def _clauses(sentence: str, pattern: str) -> list[str]:
     """Return the sentence, or, of one that is too long for a line, the places around each match."""
     if len(sentence) <= LINE:
-        return [sentence] if _compiled(pattern).search(sentence) else []
+        return [sentence] if _found(pattern, sentence) else []
     spans: list[tuple[int, int]] = []
     for match in _compiled(pattern).finditer(sentence):
         start, end = max(0, match.start() - _WINDOW), min(len(sentence), match.end() + _WINDOW)

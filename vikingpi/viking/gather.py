@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
@@ -20,7 +21,8 @@ FETCH_SECONDS = 30.0
 
 _REDIRECTS = 5
 _SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "dist", "build", "target"})
-_ODD = re.compile(r"[^\w.-]+")
+_ODD = r"[^\w.-]+"
+_compiled = cache(re.compile)
 
 
 class Document(NamedTuple):
@@ -83,7 +85,7 @@ def gather_path(path: Path) -> Gathered:
 
 def slug(text: str) -> str:
     """Make a name that can stand in an address."""
-    return _ODD.sub("-", text).strip("-.")[:100] or "untitled"
+    return _compiled(_ODD).sub("-", text).strip("-.")[:100] or "untitled"
 
 
 async def _fetch(transport: Transport, url: str) -> Reply:

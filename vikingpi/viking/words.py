@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import cache
+from functools import cache, lru_cache
 
 MAX_QUERY_TERMS = 32
 PASSAGE = 1000
 
 _CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 _LONGEST = 64
+_KNOWN_WORDS = 20_000
 _ENDS = ("\n", "。", "！", "？", ". ", "! ", "? ", "; ", "；", " ")
 
 # Compiled at first use: a one-shot run may search nothing.
 _compiled = cache(re.compile)
 _RUN = rf"[{_CJK}]+|(?:(?![{_CJK}])\w)+"
+_ACCENTED = r"[\u0080-\u058f\u1e00-\u1fff]+"
 _PIECE = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+"
 
 _STOP_WORDS = (
@@ -60,6 +62,11 @@ def matches(term: str, present: frozenset[str]) -> bool:
     return term in present
 
 
+def folded(text: str) -> str:
+    """Write a text as its terms are written, so that nearly all of a term is a piece of it."""
+    return _plain(text).lower()
+
+
 def is_cjk(char: str) -> bool:
     """Whether a character is searched in pairs."""
     return char >= "\u3040" and _compiled(f"[{_CJK}]").match(char) is not None
@@ -90,9 +97,12 @@ def _plain(text: str) -> str:
     """Fold full-width forms and take accents off; Hangul stays composed."""
     if text.isascii():
         return text
-    folded = unicodedata.normalize("NFKC", text)
-    split = "".join(c if c >= "\u0590" else unicodedata.normalize("NFKD", c) for c in folded)
-    return "".join(c for c in split if not unicodedata.combining(c))
+    return _compiled(_ACCENTED).sub(_bare, unicodedata.normalize("NFKC", text))
+
+
+def _bare(found: re.Match[str]) -> str:
+    split = unicodedata.normalize("NFKD", found[0])
+    return "".join(char for char in split if not unicodedata.combining(char))
 
 
 def _pairs(run: str) -> list[str]:
@@ -100,22 +110,23 @@ def _pairs(run: str) -> list[str]:
     return [run[i : i + 2] for i in range(len(run) - 1)] + [run[-1]]
 
 
-def _parts(run: str) -> list[str]:
+@lru_cache(_KNOWN_WORDS)
+def _parts(run: str) -> tuple[str, ...]:
     """Return the parts of a word, from two characters on, and a word of several parts as a whole."""
     pieces = _pieces(run)
     if len(pieces) < 2:
         return pieces
-    return [piece for piece in pieces if len(piece) > 1] + ["".join(pieces)[:_LONGEST]]
+    return (*(piece for piece in pieces if len(piece) > 1), "".join(pieces)[:_LONGEST])
 
 
-def _asked_parts(run: str) -> list[str]:
+def _asked_parts(run: str) -> tuple[str, ...]:
     """Return what a word of a query asks for: its parts, and the whole where a part alone says too little."""
     pieces = _pieces(run)
     return pieces if len(pieces) < 2 or all(len(piece) > 1 for piece in pieces) else _parts(run)
 
 
-def _pieces(run: str) -> list[str]:
-    return [_stem(piece.lower())[:_LONGEST] for piece in _compiled(_PIECE).findall(run)]
+def _pieces(run: str) -> tuple[str, ...]:
+    return tuple(_stem(piece.lower())[:_LONGEST] for piece in _compiled(_PIECE).findall(run))
 
 
 def telling(found: frozenset[str]) -> frozenset[str]:
@@ -129,7 +140,6 @@ def _stop() -> frozenset[str]:
     return frozenset(words) | {_stem(word) for word in words}
 
 
-@cache
 def _stem(word: str) -> str:
     """Take English endings off: deploys, deployed, deploying -> deploy."""
     if len(word) < 4 or not (word.isascii() and word.isalpha()):
