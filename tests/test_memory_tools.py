@@ -91,7 +91,9 @@ def test_the_seven_tools_are_in_a_fixed_order_and_describe_themselves(tmp_path: 
 def test_search_gives_earlier_turns_and_what_the_store_found(tmp_path: Path) -> None:
     lab = Lab(tmp_path, FakeMemoryStore([hit("The staging port is 9090.")]))
     lab.turn("The gateway port is 8443.", "noted")
+    lab.turn("What was the gateway port?", "I look")
     text = lab.call("viking_search", query="gateway port")
+    assert "user turn 2" not in text
     assert "- user turn 1 of this session (1.00)\n  user: The gateway port is 8443.\n  assistant: noted" in text
     assert f"- {URI} (entities, 0.90, 2026-03-01)\n  The staging port is 9090." in text
     assert lab.store.asked == ["find gateway port  10 mine"]
@@ -102,6 +104,7 @@ def test_search_names_a_stored_message_of_this_session_only_once(tmp_path: Path)
     lab = Lab(tmp_path, FakeMemoryStore([here]))
     assert "messages/1" in lab.call("viking_search", query="gateway port")
     lab.turn("The gateway port is 8443.", "noted")
+    lab.turn("What was it?", "I look")
     assert lab.call("viking_search", query="gateway port").count("8443") == 1
 
 
@@ -110,6 +113,7 @@ def test_search_works_without_the_store_and_says_so(tmp_path: Path) -> None:
     lab.store.fault = StoreUnreachable("down", may_have_stored=False)
     assert "down" in lab.refused("viking_search", query="gateway")
     lab.turn("The gateway port is 8443.", "noted")
+    lab.turn("What was it?", "I look")
     text = lab.call("viking_search", query="gateway")
     assert "8443" in text
     assert "not searched: down" in text
@@ -124,6 +128,7 @@ def test_search_says_when_nothing_was_found_and_refuses_nothing_to_look_for(tmp_
 def test_a_scope_leaves_the_session_out(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     lab.turn("The gateway port is 8443.", "noted")
+    lab.turn("What was it?", "I look")
     assert "Nothing was found" in lab.call("viking_search", query="gateway", scope="memories", limit=3)
     assert lab.store.asked == ["find gateway memories 3 mine"]
 

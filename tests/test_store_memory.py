@@ -99,11 +99,16 @@ def test_recall_leaves_out_messages_that_the_request_shows(tmp_path: Path) -> No
 def test_recall_brings_no_echo_and_no_small_talk(tmp_path: Path) -> None:
     async def scene(bench: Bench) -> None:
         await bench.sessions.ensure_session("s")
-        said = ["hello", "hello there, good morning to everybody", "What is the gateway port?"]
+        said = [
+            "hello",
+            "hello there, good morning to everybody",
+            "What is the gateway port?",
+            "Which gateway port is it now?",
+        ]
         await bench.sessions.add_messages("s", [user(text, f"e{n}") for n, text in enumerate(said)])
         assert await bench.recall("hello") == []
         assert await bench.recall("What is the gateway port?") == []
-        assert await bench.texts("gateway port") == ["user: What is the gateway port?"]
+        assert "user: What is the gateway port?" in await bench.texts("gateway port")
 
     play(tmp_path / "store.db", scene)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,7 +46,7 @@ class MemoryControl:
 
     async def search(self, query: str) -> str:
         """Search this session, past sessions, memories and resources."""
-        return await _said(search, self._sources, {"query": query})
+        return await _said(partial(search, running=False), self._sources, {"query": query})
 
     async def expand(self, what: str) -> str:
         """Show a user turn by its number, or an archive by its name; without either list them."""

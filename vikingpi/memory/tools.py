@@ -64,15 +64,21 @@ def memory_tools(sources: Sources) -> tuple[Tool, ...]:
     return tuple(MemoryTool(spec, acts[spec.name]) for spec in SPECS)
 
 
-async def search(sources: Sources, given: Json) -> str:
-    """Search the open session's file and the store; the file answers even when the store does not."""
+async def search(sources: Sources, given: Json, *, running: bool = True) -> str:
+    """Search the open session's file and the store; the file answers even when the store does not.
+
+    `running` leaves out the last user turn: it is the one that asks.
+    """
     query, scope = as_str(given.get("query")).strip(), as_str(given.get("scope"))
     limit = min(MOST_HITS, max(1, as_int(given.get("limit"), 10)))
     if not query:
         raise ToolError("The query is empty")
     said: tuple[Said, ...] = ()
     if scope in ("", "sessions", "all"):
-        said = await asyncio.to_thread(search_branch, sources.branch(), query, limit)
+        branch = sources.branch()
+        turns = user_turns(branch)
+        before = branch[: turns[-1].start] if turns and running else branch
+        said = await asyncio.to_thread(search_branch, before, query, limit)
     trouble = ""
     hits: tuple[Hit, ...] = ()
     try:

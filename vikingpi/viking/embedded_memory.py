@@ -138,9 +138,16 @@ def _reminds(one: _Match, query: RecallQuery) -> bool:
     """Whether a hit tells a prompt something that its request does not hold."""
     if one.hit.uri in query.uris or one.marks & query.marks:
         return False
+    if one.hit.category == "message" and _only_asks(one.hit.text):
+        return False
     # What was once said in passing has to speak of more than one word of the prompt.
     enough = 1 if one.passage.item else 2
     return one.passage.matched >= enough and one.passage.fresh >= 1
+
+
+def _only_asks(text: str) -> bool:
+    """Whether a message is a short question: the answer is worth more than it."""
+    return text.startswith("user: ") and len(text) < 300 and text.rstrip().endswith(("?", "？"))
 
 
 def _search(db: sqlite3.Connection, text: str, where: index.Where) -> list[_Match]:
