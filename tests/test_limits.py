@@ -15,6 +15,7 @@ from vikingpi.app.options import RunOptions
 from vikingpi.decode import as_dict
 from vikingpi.errors import ConfigError
 from vikingpi.events import Event, TurnEnd
+from vikingpi.llm.base import Price
 from vikingpi.messages import Cost, TextPart, ToolCall, ToolResultMessage, Usage
 from vikingpi.ui.plain import run_print
 
@@ -50,12 +51,22 @@ CHEAP = Usage(100, 10, cost=Cost(0.1))
 )
 def test_a_run_ends_at_its_limit_with_what_there_is(limits: Limits, reason: str) -> None:
     app = FakeApp(replay(turns(CHEAP, CHEAP)))
+    app.parts.model = app.parts.model._replace(price=Price(1, 1))
     assert run(app, limits, "go") == (
         3,
         "step 2\n",
         f"error: {reason}\nhint: what is there is kept: `vpi -c` goes on from it\n",
     )
     assert app.parts.agent.stopped
+
+
+def test_a_limit_of_cost_without_a_price_is_pointed_out() -> None:
+    code, out, err = run(FakeApp(replay(text_answer("done"))), Limits(cost=1), "go")
+    assert (code, out) == (0, "done\n")
+    assert err.startswith("warning: no price of lab/fake is known: --max-cost counts only what")
+    app = FakeApp(replay(text_answer("done")))
+    app.parts.model = app.parts.model._replace(price=Price(1, 1))
+    assert run(app, Limits(cost=1), "go") == (0, "done\n", "")
 
 
 def test_a_run_that_ends_by_itself_at_its_limit_is_whole() -> None:

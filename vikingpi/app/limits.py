@@ -11,7 +11,7 @@ from typing import NamedTuple
 from vikingpi.app.options import RunOptions
 from vikingpi.commands.host import Host
 from vikingpi.errors import ConfigError
-from vikingpi.events import CompactionEnd, Event, LimitReached, MessageEnd, TurnEnd
+from vikingpi.events import CompactionEnd, Event, LimitReached, MessageEnd, Notice, TurnEnd
 from vikingpi.messages import AssistantMessage, Usage
 from vikingpi.session.tree import usage_of
 
@@ -65,6 +65,10 @@ class Limiter:
             yield
             return
         self._app.subscribe(self._event)
+        model = self._app.parts.model
+        if self._limits.cost and not any(model.price):
+            told = f"no price of {model.provider}/{model.id} is known: --max-cost counts only what the provider reports"
+            self._app.emit(Notice(told, "warning", "give its cost in models.json"))
         timer = None
         if self._limits.seconds:
             timer = asyncio.get_running_loop().call_later(self._limits.seconds, self._time_is_up)
