@@ -124,16 +124,16 @@ def test_custom_messages_and_branch_summaries_speak_as_the_user(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({}, "Ran `ls`\n```\na\n```"),
+        ({}, "Ran `ls`\n```\na\n\n```"),
         ({"output": ""}, "Ran `ls`\n(no output)"),
-        ({"exitCode": 2}, "Ran `ls`\n```\na\n```\nThe command exited with code 2."),
-        ({"cancelled": True, "exitCode": None}, "Ran `ls`\n```\na\n```\nThe command was cancelled."),
-        ({"truncated": True}, "Ran `ls`\n```\na\n```\nThe output is cut."),
+        ({"exitCode": 2}, "Ran `ls`\n```\na\n\n```\n\nCommand exited with code 2"),
+        ({"cancelled": True, "exitCode": None}, "Ran `ls`\n```\na\n\n```\n\n(command cancelled)"),
+        ({"truncated": True}, "Ran `ls`\n```\na\n\n```\n\n[Output truncated.]"),
         (
             {"truncated": True, "fullOutputPath": "/tmp/all.log"},
-            "Ran `ls`\n```\na\n```\nThe output is cut. All of it is in /tmp/all.log",
+            "Ran `ls`\n```\na\n\n```\n\n[Output truncated. Full output: /tmp/all.log]",
         ),
-        ({"output": "```\n"}, "Ran `ls`\n````\n```\n````"),
+        ({"output": "```\n"}, "Ran `ls`\n````\n```\n\n````"),
     ],
 )
 def test_a_command_of_the_user_is_told(tmp_path: Path, fields: Json, text: str) -> None:

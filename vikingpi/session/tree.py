@@ -234,18 +234,19 @@ def _summary(summary: str, entry: Entry, kind: UserKind) -> UserMessage | None:
 
 
 def _bash_text(message: Json) -> str:
+    """Say what a command of the user gave, in the words that pi sends for it."""
     output = as_str(message.get("output"))
     fence = "```"
     while fence in output:
         fence += "`"
-    lines = [f"Ran `{as_str(message.get('command'))}`"]
-    lines.append(f"{fence}\n{output.removesuffix(chr(10))}\n{fence}" if output.strip() else "(no output)")
+    text = f"Ran `{as_str(message.get('command'))}`\n"
+    text += f"{fence}\n{output}\n{fence}" if output.strip() else "(no output)"
     code = message.get("exitCode")
     if message.get("cancelled") is True:
-        lines.append("The command was cancelled.")
+        text += "\n\n(command cancelled)"
     elif isinstance(code, int) and code != 0:
-        lines.append(f"The command exited with code {code}.")
+        text += f"\n\nCommand exited with code {code}"
     if message.get("truncated") is True:
         where = as_str(message.get("fullOutputPath"))
-        lines.append("The output is cut." + (f" All of it is in {where}" if where else ""))
-    return "\n".join(lines)
+        text += f"\n\n[Output truncated. Full output: {where}]" if where else "\n\n[Output truncated.]"
+    return text
