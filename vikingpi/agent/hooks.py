@@ -175,7 +175,9 @@ class HookChain:
             return None
 
     def _failed(self, hook: AgentHooks, method: str, error: Exception) -> None:
-        self._ctx.emit(HookFailed(type(hook).__name__, method, f"{type(error).__name__}: {error}"))
+        self._ctx.emit(
+            HookFailed(getattr(hook, "name", type(hook).__name__), method, f"{type(error).__name__}: {error}")
+        )
 
 
 Emit = Callable[[Event], None]

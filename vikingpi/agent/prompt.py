@@ -52,14 +52,20 @@ def system_prompt(
     replacement: str = "",
     append: str = "",
     context: Sequence[ContextFile] = (),
+    skills: str = "",
 ) -> str:
-    """Write the prompt; `replacement` takes the place of everything that describes vpi and its tools."""
+    """Write the prompt; `replacement` takes the place of everything that describes vpi and its tools.
+
+    `skills` is told to a model that can read files.
+    """
     specs = tuple(tools)
     sections = [replacement] if replacement else [_PREAMBLE, _tools(specs), _rules(specs)]
     if append:
         sections.append(_section("addendum", append))
     if context:
         sections.append(_section("project_context", "\n\n".join(map(_context_block, context))))
+    if skills and any(spec.name in ("read", "bash") for spec in specs):
+        sections.append(_section("skills", skills))
     sections.append(_section("cwd", cwd))
     return whole("\n\n".join(section for section in sections if section))
 

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from vikingpi.agent.hooks import HookChain, StartReason
 from vikingpi.agent.loop import Agent
+from vikingpi.agent.templates import Library
 from vikingpi.app.sessions import Folder, Opened
 from vikingpi.app.shell import UserShell
 from vikingpi.command import Command
@@ -107,6 +108,7 @@ class App:
         self.folder: Folder
         self.busy = asyncio.Lock()
         self.commands: tuple[Command, ...] = ()
+        self.library = Library()
         self.shell = UserShell(lambda: self.parts.agent, lambda: self.running)
         self._open_parts = open_parts
         self._close_shared = close_shared
@@ -126,9 +128,12 @@ class App:
         await self.parts.hooks.session_start(self.parts.reason)
 
     async def submit(self, text: str, images: Sequence[ImagePart] = ()) -> AssistantMessage | None:
-        """Run one prompt to its end and return the last answer, None where there is none."""
+        """Run one prompt to its end and return the last answer, None where there is none.
+
+        A call of a template or a skill is sent and stored expanded.
+        """
         async with self.busy:
-            message = UserMessage((TextPart(text), *images), self.parts.agent.now_ms())
+            message = UserMessage((TextPart(self.library.expand(text)), *images), self.parts.agent.now_ms())
             try:
                 return await self.parts.agent.prompt(message)
             finally:

@@ -44,8 +44,8 @@ def parse_any(argv: Sequence[str]) -> RunOptions | None:
     taken: list[RunOptions] = []
 
     def vpi(**values: Any) -> None:
-        words: Words = tuple(values.pop("words") or ())
-        taken.append(RunOptions(words=words, **values))
+        lists: dict[str, Words] = {name: tuple(values.pop(name) or ()) for name in ("words", "extensions")}
+        taken.append(RunOptions(**lists, **values))
 
     _declare(vpi)
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -78,6 +78,9 @@ def _declare(command: Any) -> None:
         if not flag.names:
             shown["metavar"] = "[@FILE...] [MESSAGE...]"
             annotation: Any = Annotated[Optional[list[str]], typer.Argument(**shown)]  # noqa: UP045 - read by typer
+            default = None
+        elif kind == Words:
+            annotation = Annotated[Optional[list[str]], typer.Option(*flag.names, **shown)]  # noqa: UP045 - as above
             default = None
         else:
             annotation = Annotated[kind, typer.Option(*flag.names, **shown)]

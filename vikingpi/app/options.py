@@ -26,6 +26,7 @@ class RunOptions(NamedTuple):
     api_key: Annotated[str, Flag("Key for the model's provider, for this run.", "--api-key", metavar="KEY")] = ""
     append_system_prompt: Annotated[str, Flag("Text or file to add to the prompt.", "--append-system-prompt")] = ""
     continue_session: Annotated[bool, Flag("Go on with this folder's newest session.", "--continue", "-c")] = False
+    extensions: Annotated[Words, Flag("Load an extension file (repeatable).", "--extension", "-e", metavar="FILE")] = ()
     fork: Annotated[str, Flag("Begin with a copy of another session.", "--fork", metavar="SESSION")] = ""
     list_models: Annotated[bool, Flag("List the models, or those that a message fits.", "--list-models")] = False
     max_cost: Annotated[float | None, Flag("Stop a run that has cost so many US dollars.", "--max-cost")] = None
@@ -35,6 +36,7 @@ class RunOptions(NamedTuple):
     model: Annotated[str, Flag("Model: provider/id, part of an id, id:thinking.", "--model")] = ""
     name: Annotated[str, Flag("Name of the session.", "--name", "-n")] = ""
     no_context_files: Annotated[bool, Flag("Do not read AGENTS.md and CLAUDE.md.", "--no-context-files")] = False
+    no_extensions: Annotated[bool, Flag("Load only the extensions named by -e.", "--no-extensions")] = False
     no_session: Annotated[bool, Flag("Write and capture nothing.", "--no-session")] = False
     no_tools: Annotated[bool, Flag("Give the model no tools.", "--no-tools")] = False
     print_answer: Annotated[bool, Flag("Answer the prompt and exit.", "--print", "-p")] = False

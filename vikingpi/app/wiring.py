@@ -14,23 +14,26 @@ from vikingpi.agent.deps import AgentDeps
 from vikingpi.agent.hooks import AgentHooks, HookChain, StartReason
 from vikingpi.agent.loop import Agent
 from vikingpi.agent.prompt import find_context_files, system_prompt
+from vikingpi.agent.templates import Library, skills_text
 from vikingpi.app.app import App, MemoryControl, Parts, TakeoverControl
 from vikingpi.app.context import SessionContext, session_ref, whole_branch
 from vikingpi.app.leftovers import sweep
 from vikingpi.app.memory import build_memory, memory_of
 from vikingpi.app.models import ModelChoice, choose_model
 from vikingpi.app.options import RunOptions
+from vikingpi.app.resources import Places, find_library, system_file
 from vikingpi.app.secrets import REDACT_OFF, make_redactor
 from vikingpi.app.sessions import Folder, Opened, learn_start, new_session, open_chosen, session_folder
 from vikingpi.app.stores import OpenStore, StoreChoice, build_takeover, choose_store, open_store
 from vikingpi.commands.misc import all_commands
 from vikingpi.config.load import bypassed, load
 from vikingpi.config.model import Settings
-from vikingpi.config.paths import Paths, locate
+from vikingpi.config.paths import PROJECT_FOLDER, Paths, home_of, locate
 from vikingpi.config.trust import is_trusted
 from vikingpi.debuglog import Log, open_log
 from vikingpi.errors import ConfigError, StoreError
 from vikingpi.events import Event, Notice
+from vikingpi.extensions.loader import Loaded, find_extensions, load_extensions
 from vikingpi.llm.base import Model, ProviderFor
 from vikingpi.llm.registry import Catalog, find_provider, load_catalog
 from vikingpi.memory.overview_writer import ModelInUse, ModelWriter
@@ -57,6 +60,9 @@ class Prepared(NamedTuple):
     store: StoreChoice
     catalog: Catalog
     notices: tuple[str, ...]
+    extensions: Loaded = Loaded()
+    library: Library = Library()
+    trusted: bool = False
 
 
 class Seams(NamedTuple):
@@ -86,7 +92,21 @@ def prepare(options: RunOptions, env: Mapping[str, str], cwd: Path) -> Prepared:
         notices += (REDACT_OFF,)
     folder = session_folder(options.session_dir or settings.session_dir, paths, cwd)
     catalog = load_catalog(paths.models_file, paths.auth_file, env)
-    return Prepared(options, env, cwd, paths, settings, folder, choice, catalog, notices)
+    extensions = load_extensions(_extension_files(options, paths, cwd, trusted=trusted))
+    notices += extensions.notices
+    library = find_library(_places(paths, cwd, env, trusted=trusted))
+    return Prepared(options, env, cwd, paths, settings, folder, choice, catalog, notices, extensions, library, trusted)
+
+
+def _places(paths: Paths, cwd: Path, env: Mapping[str, str], *, trusted: bool) -> Places:
+    return Places(paths, cwd, home_of(env), trusted)
+
+
+def _extension_files(options: RunOptions, paths: Paths, cwd: Path, *, trusted: bool) -> tuple[Path, ...]:
+    folders = [paths.extensions] if not options.no_extensions else []
+    if trusted and folders:
+        folders.append(cwd / PROJECT_FOLDER / "extensions")
+    return find_extensions(folders, options.extensions, cwd)
 
 
 def build_app(prepared: Prepared, mode: Mode, spawn: Spawn, seams: Seams | None = None) -> App:
@@ -102,7 +122,11 @@ def build_app(prepared: Prepared, mode: Mode, spawn: Spawn, seams: Seams | None 
     builder = _Builder(prepared, mode, spawn, seams)
     app = App(prepared.settings, builder.open_parts, builder.close)
     app.folder = prepared.folder
-    app.commands = all_commands(app)
+    app.library = prepared.library
+    commands = all_commands(app)
+    app.commands = tuple(sorted((*commands, *prepared.extensions.commands(commands)), key=lambda one: one.name))
+    for extension in prepared.extensions.extensions:
+        app.subscribe(extension.hooks.tell)
     return app
 
 
@@ -157,13 +181,13 @@ class _Builder:
             context = self._context_store(ctx, session)
             if context.control is None or not prepared.settings.takeover.enabled:
                 _unfold(session, captured=context.control is not None)
-            tools = chosen_tools(options, context.tools)
+            tools = chosen_tools(options, (*context.tools, *prepared.extensions.tools))
         except BaseException:
             session.close()
             raise
         if options.name and reason == "startup" and session.known.name != options.name:
             session.append("session_info", {"name": options.name})
-        chain = HookChain(context.hooks, ctx)
+        chain = HookChain((*context.hooks, *(one.hooks for one in prepared.extensions.extensions)), ctx)
         self._agent = agent = Agent(self._agent_deps(session, model, chain, tools, emit))
         if self._mode == "repl" and session.known.totals is None:
             self._spawn(learn_start(session))
@@ -268,30 +292,34 @@ def _unfold(session: SessionLog, *, captured: bool) -> None:
         session.known.load()
 
 
-def chosen_tools(options: RunOptions, memory: tuple[Tool, ...] = ()) -> tuple[Tool, ...]:
-    """Give the tools of a run, those of memory last; ConfigError for a name that no tool has."""
+def chosen_tools(options: RunOptions, more: tuple[Tool, ...] = ()) -> tuple[Tool, ...]:
+    """Give the tools of a run, those of memory and extensions last; of two with one name the later one counts.
+
+    ConfigError for a name that no tool has.
+    """
     if options.no_tools:
         return ()
     if not options.tools:
-        return (*builtin_tools(), *memory)
+        return tuple({tool.spec.name: tool for tool in (*builtin_tools(), *more)}.values())
     names = [name.strip() for name in options.tools.split(",") if name.strip()]
-    tools = (*builtin_tools(), *search_tools(), *memory)
-    known = {tool.spec.name: tool for tool in tools}
+    known = {tool.spec.name: tool for tool in (*builtin_tools(), *search_tools(), *more)}
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ConfigError(f"no tool is called {', '.join(unknown)}", hint=f"there are {', '.join(known)}")
-    return tuple(tool for tool in tools if tool.spec.name in names)
+    return tuple(tool for name, tool in known.items() if name in names)
 
 
 def _system(prepared: Prepared, cwd: Path, specs: list[ToolSpec]) -> str:
     options = prepared.options
     context = () if options.no_context_files else find_context_files(prepared.paths.config, cwd)
+    places = _places(prepared.paths, prepared.cwd, prepared.env, trusted=prepared.trusted)
     return system_prompt(
         str(cwd),
         specs,
-        replacement=_text_or_file(options.system_prompt),
-        append=_text_or_file(options.append_system_prompt),
+        replacement=_text_or_file(options.system_prompt) or system_file(places, "SYSTEM.md"),
+        append=_text_or_file(options.append_system_prompt) or system_file(places, "APPEND_SYSTEM.md"),
         context=context,
+        skills=skills_text(prepared.library.skills.values()),
     )
 
 

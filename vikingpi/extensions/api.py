@@ -1,0 +1,96 @@
+"""What an extension file gets: its `setup(vpi)` is called once, with an Extension to register things on.
+
+Event names are pi's. A handler is a plain or an async function of (event, ctx): `event` is a dict whose keys are
+named below, `ctx` is the hook context (session_id, branch(), append_custom(), emit(), settings).
+
+    session_start           reason
+    before_agent_start      prompt                      -> {"systemAppend": text} or text
+    context                 messages (of vikingpi.messages) -> {"messages": [...]}; plain function, must not wait
+    tool_call               toolName, toolCallId, input -> {"block": True, "reason": text}
+    turn_end                message, toolResults, last
+    session_before_compact  firstKeptEntryId, tokensBefore, reason, instructions
+                                                        -> {"compaction": {"summary", "firstKeptEntryId", ...}}
+    session_compact         entryId
+    session_shutdown        reason
+
+Only told, nothing can be answered; plain functions: agent_start, agent_end, agent_settled, turn_start,
+message_start, message_end, tool_execution_start, tool_execution_update, tool_execution_end.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from vikingpi.command import Command
+from vikingpi.decode import Json
+from vikingpi.errors import ExtensionError
+from vikingpi.events import Notice
+from vikingpi.extensions.bridge import ANSWERED, TOLD, Handler, HookBridge, answer_of
+from vikingpi.messages import ToolSpec
+from vikingpi.tools.base import Tool, ToolContext, ToolOutcome, text_outcome
+
+Run = Callable[[Json, ToolContext], "Awaitable[str | ToolOutcome] | str | ToolOutcome"]
+RunCommand = Callable[[str], "Awaitable[str | None] | str | None"]
+
+
+class Extension:
+    """One extension file; `tools`, `commands` and `hooks` are what it has registered."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.tools: list[Tool] = []
+        self.commands: list[Command] = []
+        self.hooks = HookBridge(name)
+
+    def on(self, event: str, handler: Handler) -> None:
+        """Call `handler` at every event of this name; ExtensionError for a name that does not exist."""
+        if event not in ANSWERED and event not in TOLD:
+            known = ", ".join(sorted((*ANSWERED, *TOLD)))
+            raise ExtensionError(f"there is no event {event}", hint=f"events: {known}")
+        if (event not in ANSWERED or event == "context") and inspect.iscoroutinefunction(handler):
+            raise ExtensionError(f"a handler of {event} must be a plain function")
+        self.hooks.add(event, handler)
+
+    def register_tool(self, name: str, description: str, parameters: Json, run: Run) -> None:
+        """Give the model a tool. `parameters` is a JSON Schema object; `run(arguments, context)` returns a text or
+        a ToolOutcome, and raises ToolError for what the model should read as a failure.
+        """
+        self.tools.append(_FunctionTool(ToolSpec(name, description, parameters), run))
+
+    def register_command(self, name: str, description: str, run: RunCommand) -> None:
+        """Add a slash command; `run` takes the text after its name and returns what to show."""
+
+        async def guarded(argument: str) -> str:
+            try:
+                return await answer_of(run(argument)) or ""
+            except Exception as error:  # noqa: BLE001 - whatever an extension raises is shown, not raised
+                return f"The extension {self.name} failed: {type(error).__name__}: {error}"
+
+        self.commands.append(Command(name.removeprefix("/"), description, guarded))
+
+    def notify(self, text: str) -> None:
+        """Show one line to the user; without an open session nothing."""
+        if self.hooks.ctx is not None:
+            self.hooks.ctx.emit(Notice(text))
+
+    def append_entry(self, custom_type: str, data: Json) -> None:
+        """Write an entry that no model sees; ExtensionError while no session is open."""
+        if self.hooks.ctx is None:
+            raise ExtensionError("no session is open yet")
+        self.hooks.ctx.append_custom(custom_type, data)
+
+
+class _FunctionTool:
+    def __init__(self, spec: ToolSpec, run: Run) -> None:
+        self._spec = spec
+        self._run = run
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._spec
+
+    async def run(self, arguments: Json, context: ToolContext) -> ToolOutcome:
+        outcome: Any = await answer_of(self._run(arguments, context))
+        return outcome if isinstance(outcome, ToolOutcome) else text_outcome(str(outcome))

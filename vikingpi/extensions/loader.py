@@ -1,0 +1,80 @@
+"""Find and load extension files. One that is broken is named and left out; the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from vikingpi.command import Command
+from vikingpi.errors import ConfigError
+from vikingpi.extensions.api import Extension
+from vikingpi.tools.base import Tool
+
+
+class Loaded(NamedTuple):
+    """Everything that extensions have brought, in the order of the files; `notices` name what was left out."""
+
+    extensions: tuple[Extension, ...] = ()
+    notices: tuple[str, ...] = ()
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        return tuple(tool for extension in self.extensions for tool in extension.tools)
+
+    def commands(self, taken: Iterable[Command]) -> tuple[Command, ...]:
+        """Return the commands whose names are still free."""
+        names = {command.name for command in taken}
+        found: dict[str, Command] = {}
+        for extension in self.extensions:
+            for command in extension.commands:
+                if command.name not in names:
+                    found.setdefault(command.name, command)
+        return tuple(found.values())
+
+
+def find_extensions(folders: Iterable[Path], files: Sequence[str], cwd: Path) -> tuple[Path, ...]:
+    """List the `*.py` of the folders, then the given files; ConfigError for a file that does not exist."""
+    found = [path for folder in folders if folder.is_dir() for path in sorted(folder.glob("*.py"))]
+    for name in files:
+        path = cwd / Path(name).expanduser()
+        if not path.is_file():
+            raise ConfigError(f"extension not found: {path}", hint="-e takes a Python file with a function setup(vpi)")
+        found.append(path)
+    return tuple({path.resolve(): path for path in found}.values())
+
+
+def load_extensions(paths: Iterable[Path]) -> Loaded:
+    """Run the files, each in a module of its own."""
+    extensions: list[Extension] = []
+    notices: list[str] = []
+    for path in paths:
+        extension = Extension(path.stem)
+        try:
+            _run(path, extension)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever an extension raises is reported
+            notices.append(f"the extension {path} is left out: {type(error).__name__}: {error}")
+        else:
+            extensions.append(extension)
+    return Loaded(tuple(extensions), tuple(notices))
+
+
+def _run(path: Path, extension: Extension) -> None:
+    import importlib.util
+    import sys
+
+    name = f"vpi_extension_{path.stem}_{abs(hash(path.resolve()))}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError("it is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    setup = getattr(module, "setup", None)
+    if not callable(setup):
+        raise TypeError("it has no function setup(vpi)")
+    setup(extension)
