@@ -154,6 +154,39 @@ def setup(vpi):
     assert [system.rpartition("\n")[2] for system in bench.systems] == ["The prompt was one.", "The prompt was two."]
 
 
+def test_an_extension_sees_the_whole_branch_of_a_session_that_was_read_from_its_end(bench: Bench) -> None:
+    script: Script = lambda request: Step(text="noted " * 3000)  # noqa: E731 - a line is enough
+    bench.extension(
+        """
+def setup(vpi):
+    vpi.on("session_start", lambda event, ctx: vpi.notify(f"{len(ctx.branch())} entries"))
+"""
+    )
+    home = bench.folder / "home"
+    home.mkdir(exist_ok=True)
+    (home / "config.json").write_text(
+        '{"takeover": {"tokenThreshold": 2000, "keepRecentTurns": 1, "overviewPollMs": 1}}'
+    )
+    found: list[tuple[int, int | None]] = []
+
+    async def talk(app: App) -> None:
+        for number in range(18):
+            await app.submit(f"turn {number}")
+            await asyncio.sleep(0.02)
+
+    async def look(app: App) -> None:
+        found.append((len(app.parts.session.branch()), app.parts.session.known.skipped))
+
+    bench.run(script, talk)
+    bench.events.clear()
+    bench.run(script, look, continue_session=True, no_extensions=True)
+    bench.run(script, look, continue_session=True)
+    (part, skipped), (whole, nothing) = found
+    assert (bool(skipped), nothing) == (True, 0)
+    assert part < whole
+    assert f"{whole} entries" in told(bench)
+
+
 def test_a_compaction_can_be_answered(bench: Bench) -> None:
     bench.extension(
         """

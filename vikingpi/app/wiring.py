@@ -187,6 +187,8 @@ class _Builder:
             raise
         if options.name and reason == "startup" and session.known.name != options.name:
             session.append("session_info", {"name": options.name})
+        for extension in prepared.extensions.extensions:
+            extension.hooks.attach(ctx, lambda: whole_branch(session))
         chain = HookChain((*context.hooks, *(one.hooks for one in prepared.extensions.extensions)), ctx)
         self._agent = agent = Agent(self._agent_deps(session, model, chain, tools, emit))
         if self._mode == "repl" and session.known.totals is None:

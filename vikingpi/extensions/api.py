@@ -51,7 +51,7 @@ class Extension:
             raise ExtensionError(f"there is no event {event}", hint=f"events: {known}")
         if (event not in ANSWERED or event == "context") and inspect.iscoroutinefunction(handler):
             raise ExtensionError(f"a handler of {event} must be a plain function")
-        self.hooks.add(event, handler)
+        self.hooks.handlers.setdefault(event, []).append(handler)
 
     def register_tool(self, name: str, description: str, parameters: Json, run: Run) -> None:
         """Give the model a tool. `parameters` is a JSON Schema object; `run(arguments, context)` returns a text or

@@ -16,6 +16,7 @@ from vikingpi.agent.hooks import (
     StartReason,
     TurnEnd,
 )
+from vikingpi.config.model import Settings
 from vikingpi.decode import Json, as_dict, as_int, as_str
 from vikingpi.events import (
     AgentEnd,
@@ -31,6 +32,7 @@ from vikingpi.events import (
     TurnStart,
 )
 from vikingpi.messages import Message, ToolCall, UserMessage, text_of
+from vikingpi.session.entries import Entry
 
 Handler = Callable[[Json, Any], Any]
 ANSWERED = frozenset(
@@ -64,21 +66,44 @@ async def answer_of(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
+class _Context:
+    """The hook context of an extension: its branch is whole, also after a resume that read only the end of it."""
+
+    def __init__(self, ctx: HookContext, history: Callable[[], tuple[Entry, ...]]) -> None:
+        self.inner = ctx
+        self.branch = history
+
+    @property
+    def session_id(self) -> str:
+        return self.inner.session_id
+
+    @property
+    def settings(self) -> Settings:
+        return self.inner.settings
+
+    def append_custom(self, custom_type: str, data: Json) -> Entry:
+        return self.inner.append_custom(custom_type, data)
+
+    def emit(self, event: Event) -> None:
+        self.inner.emit(event)
+
+
 class HookBridge(AgentHooks):
-    """The hooks of one extension. `ctx` is that of the open session."""
+    """The hooks of one extension: `handlers` by event. `ctx` is that of the session which was opened last."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.ctx: HookContext | None = None
-        self._handlers: dict[str, list[Handler]] = {}
+        self.ctx: _Context | None = None
+        self.handlers: dict[str, list[Handler]] = {}
 
-    def add(self, event: str, handler: Handler) -> None:
-        self._handlers.setdefault(event, []).append(handler)
+    def attach(self, ctx: HookContext, history: Callable[[], tuple[Entry, ...]]) -> None:
+        """Work on another session from now on; `history` gives its branch from the root on."""
+        self.ctx = _Context(ctx, history)
 
     def tell(self, event: Event) -> None:
         """Tell the handlers of an event that nobody answers; a fault is reported and ends nothing."""
         name = _EVENTS.get(type(event), "")
-        for handler in self._handlers.get(name, ()):
+        for handler in self.handlers.get(name, ()):
             try:
                 handler(_told(event), self.ctx)
             except Exception as error:  # noqa: BLE001 - whatever an extension raises is reported, not raised
@@ -86,7 +111,6 @@ class HookBridge(AgentHooks):
                     self.ctx.emit(HookFailed(self.name, name, f"{type(error).__name__}: {error}"))
 
     async def session_start(self, ctx: HookContext, reason: StartReason) -> None:
-        self.ctx = ctx
         await self._ask("session_start", {"reason": reason}, ctx)
 
     async def before_agent_start(self, ctx: HookContext, prompt: UserMessage) -> PromptPatch | None:
@@ -95,8 +119,8 @@ class HookBridge(AgentHooks):
         return PromptPatch("\n\n".join(filter(None, texts)))
 
     def context(self, ctx: HookContext, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        for handler in self._handlers.get("context", ()):
-            said = as_dict(handler({"messages": messages}, ctx))
+        for handler in self.handlers.get("context", ()):
+            said = as_dict(handler({"messages": messages}, _seen(self.ctx, ctx)))
             if isinstance(said.get("messages"), (list, tuple)):
                 messages = tuple(cast("list[Message]", said["messages"]))
         return messages
@@ -139,8 +163,13 @@ class HookBridge(AgentHooks):
 
     async def _ask(self, event: str, fields: Json, ctx: HookContext) -> list[Any]:
         """Call every handler of an event and return the answers that are not None; raise what they raise."""
-        said = [await answer_of(handler(fields, ctx)) for handler in self._handlers.get(event, ())]
+        said = [await answer_of(handler(fields, _seen(self.ctx, ctx))) for handler in self.handlers.get(event, ())]
         return [one for one in said if one is not None]
+
+
+def _seen(own: _Context | None, ctx: HookContext) -> _Context | HookContext:
+    """Choose the context of the session that is meant: one that closes may no longer be the open one."""
+    return own if own is not None and own.inner is ctx else ctx
 
 
 def _told(event: Event) -> Json:
