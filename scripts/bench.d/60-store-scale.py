@@ -60,6 +60,8 @@ async def _fill(store: EmbeddedSessions, size: int) -> int:
         status = await store.ensure_session(name)
         source = Source(number)
         wanted = min(PER_SESSION, size - number * PER_SESSION)
+        if (status.total_messages or 0) == wanted:
+            continue
         for start in range(0, wanted, BATCH):
             messages = [source.message(f"{number}-{start + n}") for n in range(min(BATCH, wanted - start))]
             said += sum(len(str(message.parts[0]["text"]).encode()) for message in messages)

@@ -17,7 +17,6 @@ _compiled = cache(re.compile)
 
 _END = r"(?<=[.!?])\s+|(?<=[。！？；])|\n+"
 _BULLET = r"^\s*(?:[-*+•]\s+|#{1,6}\s+|>\s+)"
-_SPACE = r"\s+"
 
 # What makes a value: a digit, code, an identifier, a path.
 _VALUE = (
@@ -41,7 +40,7 @@ _STATED = rf"(?i){_VALUED}|\b[\w'-]{{1,60}}\s+{_COPULA}\s+\w|{_ORDERS}"
 # What has none of these matches neither of the two above.
 _SIGNS = rf"(?i)\s{_COPULA}\s|[=→]|->|[是为叫：]|等于"
 _ADDRESS = r"https?://\S{1,200}"
-_WEAK = r"\d|[\w.-]{1,80}/[\w./-]|`[^`\n]+`|\b\w{1,80}_\w"
+_WEAK = r"\d|[\w.-]{1,80}+/[\w./-]|`[^`\n]+`|\b\w{1,80}?_\w"
 _WEAK_SIGNS = r"\d|[\w.-]/[\w./-]|`[^`\n]+`|\w_\w"
 _TOOL_FACT = r"\b[a-z][a-z0-9-]{2,30} is [A-Z0-9][\w:/.-]{1,60}|[\u4e00-\u9fff]{2,6}是[^\s，。；、]{1,30}"
 _CORRECTION = (
@@ -63,7 +62,7 @@ class Condensed(NamedTuple):
 
 def one_line(text: str, limit: int = LINE) -> str:
     """Collapse white space and cut to `limit` characters, at a blank where one is near."""
-    flat = _compiled(_SPACE).sub(" ", text).strip()
+    flat = " ".join(text.split())
     if len(flat) <= limit:
         return flat
     cut = flat[: limit - 1]
@@ -73,9 +72,7 @@ def one_line(text: str, limit: int = LINE) -> str:
 
 def sentences(text: str) -> list[str]:
     """Split into sentences and lines, without bullets and blanks."""
-    found = (
-        _compiled(_SPACE).sub(" ", _compiled(_BULLET).sub("", piece)).strip() for piece in _compiled(_END).split(text)
-    )
+    found = (" ".join(_compiled(_BULLET).sub("", piece).split()) for piece in _compiled(_END).split(text))
     return [piece for piece in found if piece]
 
 
