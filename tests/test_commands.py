@@ -2,6 +2,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
 from ui_fake import FakeApp, FakeMemory, FakeStore, Figures, replay, session_in, text_answer
 
 from vikingpi.commands.misc import all_commands
@@ -36,9 +37,10 @@ def test_help_lists_the_table_as_it_is_now() -> None:
     assert "Alt+Enter" in text
 
 
-def test_quit_asks_to_leave() -> None:
+@pytest.mark.parametrize("name", ["exit", "quit"])
+def test_quit_asks_to_leave(name: str) -> None:
     fake = app()
-    assert run(fake, "quit") == ""
+    assert run(fake, name) == ""
     assert fake.quit_requested
 
 

@@ -62,6 +62,15 @@ def _subcommand(name: str, rest: list[str]) -> int:
         from vikingpi.app.listing import run_sessions
 
         return run_sessions(rest, sys.stdout)
+    if name == "help":
+        return run(["--help"])
+    if name == "doctor":
+        import os
+        from pathlib import Path
+
+        from vikingpi.app.doctor import run_doctor
+
+        return run_doctor(rest, os.environ, Path.cwd(), sys.stdout)
     if name == "memory":
         import os
         from pathlib import Path

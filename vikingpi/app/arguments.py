@@ -11,11 +11,13 @@ from vikingpi.errors import ConfigError
 
 EPILOG = (
     "Subcommands: vpi demo [--keep DIR] shows a takeover without any model or network; vpi sessions lists sessions; "
-    "vpi memory shows and changes what is remembered. "
+    "vpi memory shows and changes what is remembered; vpi doctor says what is configured and what answers. "
     "Without -p, and on a terminal, vpi is a chat."
 )
 _SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "demo": ("--keep", "--help"),
+    "doctor": ("--help",),
+    "help": (),
     "memory": ("add", "forget", "list", "search", "show", "--help"),
     "sessions": ("--all", "--help"),
 }

@@ -44,7 +44,7 @@ def all_commands(app: Host) -> tuple[Command, ...]:
 
 
 def misc_commands(app: Host) -> tuple[Command, ...]:
-    """Return /help and /quit."""
+    """Return /exit, /help and /quit."""
 
     async def show_help(argument: str) -> str:
         lines = [f"- `/{command.name}` - {command.description}" for command in app.commands]
@@ -55,6 +55,7 @@ def misc_commands(app: Host) -> tuple[Command, ...]:
         return ""
 
     return (
+        Command("exit", "leave", leave),
         Command("help", "show commands and keys", show_help),
         Command("quit", "leave", leave),
     )
