@@ -101,9 +101,20 @@ def test_session_shows_file_and_figures(tmp_path: Path) -> None:
     assert "(not kept)" in run(app(), "session")
 
 
-def test_model_shows_the_model_and_how_to_change_it() -> None:
+def test_model_shows_the_model() -> None:
     assert "lab/fake" in run(app(), "model")
-    assert "--model other" in run(app(), "model", "other")
+
+
+def test_thinking_is_shown_and_set() -> None:
+    fake = app()
+    assert "thinking: off" in run(fake, "thinking")
+    assert "thinking: high" in run(fake, "thinking", "high")
+    assert fake.parts.agent.deps.thinking_level == "high"
+    assert "no level hihg" in run(fake, "thinking", "hihg")
+
+
+def test_nothing_is_copied_where_there_is_no_answer() -> None:
+    assert "no answer to copy" in run(app(), "copy")
 
 
 def test_viking_hands_on_what_the_store_says() -> None:

@@ -12,6 +12,8 @@ from typing import NamedTuple
 from vikingpi.agent.inbox import Inbox
 from vikingpi.app.shell import ShellRun
 from vikingpi.command import Command
+from vikingpi.commands.chooser import Chooser
+from vikingpi.commands.controls import Controls
 from vikingpi.config.model import Settings
 from vikingpi.decode import Json
 from vikingpi.errors import VpiError
@@ -198,6 +200,8 @@ class FakeApp:
         self.parts = FakeParts(session or memory_session("/srv/app/proj"))
         self.commands: tuple[Command, ...] = ()
         self.quit_requested = False
+        self.chooser: Chooser | None = None
+        self.controls: Controls | None = None
         self.figures = Figures()
         self.submitted: list[str] = []
         self.images: list[tuple[ImagePart, ...]] = []

@@ -111,8 +111,8 @@ class Agent:
         self.deps = before._replace(model=model, thinking_level=thinking_level)
         if self._run is not None:
             self._run.deps = self.deps
-        if model_of(session.branch()) is None:
-            return
+        if session.moved or model_of(session.branch()) is None:
+            return  # the next prompt records it
         if (model.provider, model.id) != (before.model.provider, before.model.id):
             session.append("model_change", {"provider": model.provider, "modelId": model.id})
         if thinking_level != before.thinking_level:
@@ -148,9 +148,10 @@ def _message(text: str, images: Sequence[ImagePart], now: int) -> UserMessage:
 
 
 def _record_choice(deps: AgentDeps) -> None:
-    """Write model and thinking level where the branch names none, or another level."""
+    """Write model and thinking level where the branch names none, or another level; after a move another model."""
     branch = deps.session.branch()
-    if model_of(branch) is None:
+    used = model_of(branch)
+    if used is None or (deps.session.moved and used != (deps.model.provider, deps.model.id)):
         deps.session.append("model_change", {"provider": deps.model.provider, "modelId": deps.model.id})
     if thinking_of(branch) != deps.thinking_level:
         deps.session.append("thinking_level_change", {"thinkingLevel": deps.thinking_level})

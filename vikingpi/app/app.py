@@ -12,6 +12,8 @@ from vikingpi.agent.templates import Library
 from vikingpi.app.sessions import Folder, Opened
 from vikingpi.app.shell import UserShell
 from vikingpi.command import Command
+from vikingpi.commands.chooser import Chooser
+from vikingpi.commands.controls import Controls
 from vikingpi.config.model import Settings
 from vikingpi.events import Event, StoreState
 from vikingpi.llm.base import Model
@@ -109,6 +111,8 @@ class App:
         self.busy = asyncio.Lock()
         self.commands: tuple[Command, ...] = ()
         self.library = Library()
+        self.chooser: Chooser | None = None
+        self.controls: Controls | None = None
         self.shell = UserShell(lambda: self.parts.agent, lambda: self.running)
         self._open_parts = open_parts
         self._close_shared = close_shared

@@ -41,6 +41,7 @@ class RunOptions(NamedTuple):
     no_tools: Annotated[bool, Flag("Give the model no tools.", "--no-tools")] = False
     print_answer: Annotated[bool, Flag("Answer the prompt and exit.", "--print", "-p")] = False
     provider: Annotated[str, Flag("Provider of the model.", "--provider")] = ""
+    resume: Annotated[bool, Flag("Choose a session to go on with.", "--resume", "-r")] = False
     session: Annotated[str, Flag("Open a session: a path, an id or the beginning of one.", "--session")] = ""
     session_dir: Annotated[str, Flag("Folder of session files.", "--session-dir", metavar="DIR")] = ""
     session_id: Annotated[str, Flag("Open the session with this id, or create it.", "--session-id", metavar="ID")] = ""

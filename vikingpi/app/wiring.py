@@ -17,6 +17,7 @@ from vikingpi.agent.prompt import find_context_files, system_prompt
 from vikingpi.agent.templates import Library, skills_text
 from vikingpi.app.app import App, MemoryControl, Parts, TakeoverControl
 from vikingpi.app.context import SessionContext, session_ref, whole_branch
+from vikingpi.app.controls import make_controls
 from vikingpi.app.leftovers import sweep
 from vikingpi.app.memory import build_memory, memory_of
 from vikingpi.app.models import ModelChoice, choose_model
@@ -122,6 +123,7 @@ def build_app(prepared: Prepared, mode: Mode, spawn: Spawn, seams: Seams | None 
     builder = _Builder(prepared, mode, spawn, seams)
     app = App(prepared.settings, builder.open_parts, builder.close)
     app.folder = prepared.folder
+    app.controls = make_controls(app, prepared.catalog)
     app.library = prepared.library
     commands = all_commands(app)
     app.commands = tuple(sorted((*commands, *prepared.extensions.commands(commands)), key=lambda one: one.name))
@@ -175,7 +177,7 @@ class _Builder:
         session = opened.session
         try:
             fixed = self._seams.model
-            model = ModelChoice(fixed, "off") if fixed is not None else await self._choose(session)
+            model = ModelChoice(fixed, "off") if fixed is not None else await self._choose(session, reason)
             notices = self._start_notices(reason, opened, model)
             ctx = SessionContext(session, prepared.settings, emit)
             context = self._context_store(ctx, session)
@@ -205,7 +207,10 @@ class _Builder:
             context.memory,
         )
 
-    async def _choose(self, session: SessionLog) -> ModelChoice:
+    async def _choose(self, session: SessionLog, reason: StartReason) -> ModelChoice:
+        """A new session and a fork that begin in the chat go on with what is in use there."""
+        if self._agent is not None and reason in ("new", "fork"):
+            return ModelChoice(self._agent.deps.model, self._agent.deps.thinking_level)
         prepared, transport = self._prepared, self._seams.transport
         return await choose_model(prepared.options, prepared.catalog, prepared.settings, session.branch(), transport)
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Protocol
 
 from vikingpi.command import Command
+from vikingpi.commands.chooser import Chooser
+from vikingpi.commands.controls import Controls
 from vikingpi.config.model import Settings
 from vikingpi.decode import Json
 from vikingpi.errors import VpiError
@@ -209,8 +211,10 @@ class Shell(Protocol):
 
 
 class Host(Protocol):
-    """One open session at a time; prompts run one after another."""
+    """One open session at a time; prompts run one after another. `chooser` is None where nobody can be asked."""
 
+    chooser: Chooser | None
+    controls: Controls | None
     quit_requested: bool
     settings: Settings
     commands: tuple[Command, ...]

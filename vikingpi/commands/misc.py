@@ -5,7 +5,9 @@ from __future__ import annotations
 from vikingpi.command import Command
 from vikingpi.commands.host import Host
 from vikingpi.commands.model import model_commands
+from vikingpi.commands.resume import resume_commands
 from vikingpi.commands.session import session_commands
+from vikingpi.commands.tree import tree_commands
 from vikingpi.commands.viking_status import viking_commands
 
 KEYS = """
@@ -40,6 +42,8 @@ def all_commands(app: Host) -> tuple[Command, ...]:
         *viking_commands(app),
         *misc_commands(app),
     )
+    if app.controls is not None:
+        commands += (*resume_commands(app, app.controls), *tree_commands(app, app.controls))
     return tuple(sorted(commands, key=lambda command: command.name))
 
 

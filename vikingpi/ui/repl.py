@@ -23,12 +23,14 @@ from vikingpi.events import (
 )
 from vikingpi.session.tree import build_context
 from vikingpi.ui.actions import Places, make_actions
+from vikingpi.ui.choosing import TerminalChooser
 from vikingpi.ui.desk import Terminal, make_desk
 from vikingpi.ui.history import history_name
 from vikingpi.ui.interrupts import Interrupts
 from vikingpi.ui.keys import make_bindings, teach_terminal_keys
 from vikingpi.ui.line_mode import run_lines
 from vikingpi.ui.lines import Line
+from vikingpi.ui.menu import command_in
 from vikingpi.ui.plain import Prompt, write
 from vikingpi.ui.printer import print_past
 from vikingpi.ui.render import preload
@@ -51,11 +53,12 @@ class Repl:
         self._desk = desk = make_desk(app, terminal, history, self._ended, lambda: self._wake.set())
         actions = make_actions(desk, self._leave, places.images, interrupts)
         desk.screen.key_bindings = make_bindings(desk.editor, desk.search, actions)
+        app.chooser = TerminalChooser(desk, terminal)
         self._wake = asyncio.Event()
         self._stale = False
 
-    async def run(self, prompts: Sequence[Prompt]) -> int:
-        """Show the editor until the user leaves."""
+    async def run(self, prompts: Sequence[Prompt], first: str) -> int:
+        """Show the editor until the user leaves; `first` is a command to begin with, or empty."""
         self._greet()
         self._figures()
         self._desk.pages.flush()
@@ -64,7 +67,7 @@ class Repl:
         ticks.add_done_callback(self._tick_ended)
         loop.add_signal_handler(signal.SIGCONT, self._desk.screen.continued)
         try:
-            loop.call_soon(self._begin, prompts)
+            loop.call_soon(self._begin, prompts, first)
             return await self._desk.screen.run_async(handle_sigint=False, set_exception_handler=False)
         except EOFError:
             return 0
@@ -75,9 +78,13 @@ class Repl:
             await self._desk.work.finish()
             self._desk.pages.flush()
 
-    def _begin(self, prompts: Sequence[Prompt]) -> None:
+    def _begin(self, prompts: Sequence[Prompt], first: str) -> None:
         self._desk.screen.remember_mode()
         asyncio.get_running_loop().run_in_executor(None, preload)
+        called = command_in(self._app.commands, first)
+        if called is not None:
+            self._desk.work.command(*called, then=prompts)
+            return
         for text, images in prompts:
             self._desk.work.prompt(text, images, last=True)
 
@@ -162,7 +169,9 @@ class _Relay:
         self._early.clear()
 
 
-async def run_repl(app: Host, prompts: Sequence[Prompt], places: Places, interrupts: Interrupts) -> int:
+async def run_repl(
+    app: Host, prompts: Sequence[Prompt], places: Places, interrupts: Interrupts, first: str = ""
+) -> int:
     """Open the session, talk with the user in the terminal until they leave, and return the exit code.
 
     A dumb terminal gets a simple line mode. ConfigError or SessionError when
@@ -181,7 +190,7 @@ async def run_repl(app: Host, prompts: Sequence[Prompt], places: Places, interru
         output = make_output(sys.stdout, term, colour=theme.depth != "none", multiplexed=multiplexed)
         repl = Repl(app, places, Terminal(theme, output, create_input(sys.stdin)), interrupts)
         relay.to(repl.event)
-        code = await repl.run(prompts)
+        code = await repl.run(prompts, first)
     session = app.parts.session
     if session.path is not None and session.path.exists():
         write(sys.stdout, f"to go on: vpi --session {safetext.one_line(session.id, 300)}\n")

@@ -36,6 +36,10 @@ def run_options(options: RunOptions) -> int:
     interactive = not options.print_answer and options.mode == "text" and _is_terminal(sys.stdin, sys.stdout)
     if interactive and any(limits):
         raise ConfigError("a limit is for runs without a chat", hint="add -p or --mode json")
+    if options.resume and not interactive:
+        raise ConfigError(
+            "--resume needs a terminal to choose on", hint="-c goes on with the newest session, --session ID with any"
+        )
     if interactive:
         prompts = _prompts(options, Piped(""), cwd)
         return asyncio.run(_run(prepared, "repl", prompts))
@@ -88,7 +92,7 @@ async def _interface(
         from vikingpi.ui.repl import run_repl
 
         places = Places(prepared.paths.history, prepared.paths.state / "images")
-        return await run_repl(app, prompts, places, interrupts)
+        return await run_repl(app, prompts, places, interrupts, first="/resume" if prepared.options.resume else "")
     show = run_json if prepared.options.mode == "json" else run_print
     return await show(app, prompts, sys.stdout, sys.stderr, app.start, limits_of(prepared.options))
 

@@ -14,7 +14,7 @@ from vikingpi.events import Event, MessageEnd
 from vikingpi.messages import ImagePart, UserMessage
 from vikingpi.ui.input import Editor
 from vikingpi.ui.lines import LINE_CELLS, Line, failure_of
-from vikingpi.ui.plain import hint_of
+from vikingpi.ui.plain import Prompt, hint_of
 from vikingpi.ui.printer import Printer
 from vikingpi.ui.rows import Row
 from vikingpi.ui.view import Activity
@@ -59,10 +59,11 @@ class Work:
         else:
             agent.steer(text, images)
 
-    def command(self, command: Command, argument: str) -> None:
+    def command(self, command: Command, argument: str, then: Sequence[Prompt] = ()) -> None:
+        """Run a command, and send the texts of `then` after it."""
         shown = f"> /{command.name} {argument}".rstrip()
         self._printer.text([Row(safetext.one_line(shown, LINE_CELLS), "user")])
-        self._spawn(self._command(command, argument))
+        self._spawn(self._command(command, argument, then))
 
     def abort(self) -> None:
         """End what runs. Commands that wait for nothing of the agent are cancelled."""
@@ -126,7 +127,7 @@ class Work:
                 self._printer.line(failure, gap=True)
         return answer is not None and answer.stop_reason not in ("error", "aborted")
 
-    async def _command(self, command: Command, argument: str) -> None:
+    async def _command(self, command: Command, argument: str, then: Sequence[Prompt]) -> None:
         try:
             text = await command.run(argument)
         except VpiError as error:
@@ -136,6 +137,8 @@ class Work:
             self._printer.markdown(text)
         if self._app.quit_requested:
             return
+        for text, images in then:
+            self.prompt(text, images, last=True)
         if not self._prompting and not self._app.running and (late := self._app.parts.agent.inbox.drain()):
             self.prompt(late[0])
             for text in late[1:]:

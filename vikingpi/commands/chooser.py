@@ -1,0 +1,72 @@
+"""What commands ask of a terminal that can show lists: choices, questions, the editor, the clipboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+
+class Option(NamedTuple):
+    """One line of a list; `more` is searched as well, `preview` gives what is shown of it while it is selected."""
+
+    key: str
+    label: str
+    about: str = ""
+    more: str = ""
+    preview: Callable[[], str] | None = None
+
+
+class Act(NamedTuple):
+    """What a key does to the selected line; `run` takes its key and the text that was typed, and returns a message.
+
+    With `asks` a text is asked for first, which begins as `preset` gives it; with `confirms` a yes.
+    """
+
+    key: str
+    name: str
+    run: Callable[[str, str], str]
+    asks: str = ""
+    preset: Callable[[str], str] = lambda key: ""
+    confirms: str = ""
+
+
+class Choices(NamedTuple):
+    """A list to choose from; `options` is called anew after each act. `at` is selected first.
+
+    A search puts the best match first, unless the list is `ordered`.
+    """
+
+    title: Callable[[], str]
+    options: Callable[[], Sequence[Option]]
+    acts: tuple[Act, ...] = ()
+    at: str = ""
+    empty: str = "nothing here"
+    ordered: bool = False
+
+
+class Chooser(Protocol):
+    """A terminal with room for a list."""
+
+    async def choose(self, choices: Choices) -> str | None:
+        """Let the user choose; None when they left."""
+        ...
+
+    async def text(self, question: str) -> str | None:
+        """Ask for a line of text; None when they left."""
+        ...
+
+    async def confirm(self, question: str, body: str, answers: Sequence[Option]) -> str | None:
+        """Show a text below the conversation and let the user choose an answer; None when they left."""
+        ...
+
+    async def copy(self, text: str) -> str:
+        """Put a text into the clipboard and say how."""
+        ...
+
+    def edit(self, text: str) -> None:
+        """Put a text into the editor."""
+        ...
+
+    def show_past(self) -> None:
+        """Show the end of the conversation that is open now."""
+        ...

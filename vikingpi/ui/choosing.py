@@ -1,0 +1,88 @@
+"""The chat's terminal as commands use it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+
+from vikingpi.commands.chooser import Choices, Option
+from vikingpi.session.tree import build_context
+from vikingpi.ui.desk import Desk, Terminal
+from vikingpi.ui.picker import Asker
+from vikingpi.ui.printer import print_past
+
+PAST_TURNS = 3
+COPY_SECONDS = 3.0
+MOST_BY_TERMINAL = 74_000
+
+
+class TerminalChooser:
+    """Fits Chooser."""
+
+    def __init__(self, desk: Desk, terminal: Terminal) -> None:
+        self._desk = desk
+        self._asker = Asker(desk.screen, terminal.size, terminal.theme.glyphs)
+
+    async def choose(self, choices: Choices) -> str | None:
+        return await self._asker.choose(choices)
+
+    async def text(self, question: str) -> str | None:
+        return await self._asker.text(question)
+
+    async def confirm(self, question: str, body: str, answers: Sequence[Option]) -> str | None:
+        return await self._asker.confirm(question, body, answers)
+
+    async def copy(self, text: str) -> str:
+        """Use the desktop's program where there is one, else ask the terminal (OSC 52)."""
+        for command in clipboard_commands(os.environ):
+            if await _feed(command, text):
+                return f"Copied ({len(text)} characters)."
+        encoded = base64.b64encode(text.encode("utf-8", "replace")).decode()
+        if len(encoded) > MOST_BY_TERMINAL:
+            return "The answer is too long for the terminal's clipboard, and no clipboard program was found."
+        output = self._desk.screen.held_output
+        output.write_raw(f"\x1b]52;c;{encoded}\x07")
+        output.flush()
+        return f"Copied ({len(text)} characters), if the terminal allows it."
+
+    def edit(self, text: str) -> None:
+        self._desk.editor.put_back([text])
+
+    def show_past(self) -> None:
+        print_past(self._desk.printer, build_context(self._desk.app.parts.session.branch()), PAST_TURNS)
+
+
+def clipboard_commands(env: Mapping[str, str]) -> list[list[str]]:
+    """Return the programs that may have a clipboard here, the likeliest first."""
+    wanted: list[list[str]] = []
+    if sys.platform == "darwin":
+        wanted.append(["pbcopy"])
+    if env.get("WAYLAND_DISPLAY"):
+        wanted.append(["wl-copy"])
+    if env.get("DISPLAY"):
+        wanted += [["xclip", "-selection", "clipboard"], ["xsel", "--clipboard", "--input"]]
+    if env.get("TMUX"):
+        wanted.append(["tmux", "load-buffer", "-w", "-"])
+    return [command for command in wanted if shutil.which(command[0], path=env.get("PATH"))]
+
+
+async def _feed(command: Sequence[str], text: str) -> bool:
+    quiet = asyncio.subprocess.DEVNULL
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.PIPE, stdout=quiet, stderr=quiet
+        )
+    except OSError:
+        return False
+    try:
+        async with asyncio.timeout(COPY_SECONDS):
+            await process.communicate(text.encode("utf-8", "replace"))
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return False
+    return process.returncode == 0

@@ -1,0 +1,344 @@
+"""Lists and questions that have the terminal to themselves for a while, above or in place of the editor."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.filters import Condition, FilterOrBool
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout import Layout, Window
+from prompt_toolkit.layout.controls import FormattedTextControl
+from prompt_toolkit.styles import Style
+
+from vikingpi import safetext
+from vikingpi.commands.chooser import Choices, Option
+from vikingpi.errors import VpiError
+from vikingpi.safetext import cells, cut_cells
+from vikingpi.ui.input import typed
+from vikingpi.ui.listing import Listing
+from vikingpi.ui.screen import ESCAPE_SECONDS, InlineApplication
+from vikingpi.ui.status import unjoined
+from vikingpi.ui.theme import BAR_STYLES, Glyphs
+
+PREVIEW_FROM_ROWS = 14
+SETTLE_SECONDS = 0.4
+_FAR = 1_000_000
+_KEY_NAMES = {"tab": "Tab", "escape": "Esc"}
+
+
+class PickerView:
+    """Draws a list as the whole screen."""
+
+    def __init__(self, listing: Listing, size: Callable[[], tuple[int, int]], glyphs: Glyphs) -> None:
+        self.listing = listing
+        self._size = size
+        self._glyphs = glyphs
+        self._previews: dict[str, str] = {}
+
+    @property
+    def page(self) -> int:
+        """How many lines of the list there is room for."""
+        rows, _ = self._size()
+        return max(1, rows - 5 - self._preview_rows())
+
+    def turn(self, sign: int) -> None:
+        """Go a page up or down."""
+        self.listing.move(sign * self.page)
+
+    def fragments(self) -> StyleAndTextTuples:
+        """Return the screen's text."""
+        _, columns = self._size()
+        lines = [self._title(columns), self._search(), self._rule(columns), *self._lines(columns)]
+        if self._preview_rows():
+            lines += [self._rule(columns), *self._preview(columns)]
+        lines.append(self._rule(columns))
+        lines.append(self._footer(columns))
+        joined: StyleAndTextTuples = []
+        for line in lines:
+            joined += ([("", "\n")] if joined else []) + line
+        return joined
+
+    def _preview_rows(self) -> int:
+        rows, _ = self._size()
+        has = any(option.preview is not None for option in self.listing.shown)
+        return rows // 3 if has and rows >= PREVIEW_FROM_ROWS else 0
+
+    def _title(self, columns: int) -> StyleAndTextTuples:
+        listing = self.listing
+        count = f"{listing.at + 1 if listing.shown else 0}/{len(listing.shown)}"
+        title = cut_cells(listing.choices.title(), max(1, columns - len(count) - 2))
+        return [("bold", title), ("class:rule", f"  {count}")]
+
+    def _search(self) -> StyleAndTextTuples:
+        listing, act = self.listing, self.listing.act
+        cursor: StyleAndTextTuples = [("[SetCursorPosition]", "")]
+        if listing.stage == "ask" and act is not None:
+            return [("class:shell", f"{act.asks}: "), ("", listing.typed), *cursor]
+        if listing.stage == "confirm" and act is not None:
+            name = safetext.one_line(listing.selected.label, 60) if listing.selected is not None else ""
+            return [("class:status.warning", f"{act.confirms} y/n ({name}) "), *cursor]
+        hint: StyleAndTextTuples = [] if listing.query else [("class:rule", "type to search")]
+        return [("bold", "> "), ("", listing.query), *cursor, *hint]
+
+    def _rule(self, columns: int) -> StyleAndTextTuples:
+        return [("class:rule", self._glyphs.rule * columns)]
+
+    def _lines(self, columns: int) -> list[StyleAndTextTuples]:
+        listing, page = self.listing, self.page
+        if not listing.shown:
+            text = listing.choices.empty if not listing.query else "nothing matches"
+            return _padded([[("class:rule", cut_cells(f"  {text}", columns))]], page)
+        first = max(0, min(listing.at - page // 2, len(listing.shown) - page))
+        lines = [
+            self._line(option, columns, selected=first + n == listing.at)
+            for n, option in enumerate(listing.shown[first : first + page])
+        ]
+        return _padded(lines, page)
+
+    def _line(self, option: Option, columns: int, *, selected: bool) -> StyleAndTextTuples:
+        mark = "> " if selected else "  "
+        about = cut_cells(safetext.one_line(option.about, columns), max(0, columns // 2))
+        room = columns - len(mark) - (cells(about) + 2 if about else 0) - 1
+        # Leading spaces show the depth of a tree: only the text behind them is made one line.
+        text = option.label.lstrip(" ")
+        indent = " " * min(len(option.label) - len(text), max(0, room // 2))
+        label = cut_cells(indent + unjoined(safetext.one_line(text, max(1, room))), room)
+        style = "class:menu.selected" if selected else "class:menu"
+        gap = " " * max(2, columns - 1 - len(mark) - cells(label) - cells(about))
+        return [(style, mark + label), *([("class:menu.about", gap + about)] if about else [])]
+
+    def _preview(self, columns: int) -> list[StyleAndTextTuples]:
+        room, option = self._preview_rows() - 1, self.listing.selected
+        text = self._text(option) if option is not None else ""
+        wrapped: list[str] = []
+        for line in text.split("\n"):
+            wrapped += textwrap.wrap(line, max(10, columns // 2 if not line.isascii() else columns - 2)) or [""]
+        lines = [cut_cells(line, columns - 1) for line in wrapped[:room]]
+        return [[("class:rule", line)] for line in [*lines, *[""] * (room - len(lines))]]
+
+    def _text(self, option: Option) -> str:
+        if option.key not in self._previews:
+            try:
+                text = option.preview() if option.preview is not None else ""
+            except VpiError as error:
+                text = str(error)
+            self._previews[option.key] = unjoined(safetext.plain(text[:20_000])).expandtabs(4).strip()
+        return self._previews[option.key]
+
+    def _footer(self, columns: int) -> StyleAndTextTuples:
+        if self.listing.message:
+            return [("class:status.warning", cut_cells(safetext.one_line(self.listing.message, columns), columns - 1))]
+        acts = [f"{_key_name(act.key)} {act.name}" for act in self.listing.choices.acts]
+        keys = " · ".join(["Enter chooses", *acts, "Esc leaves"])
+        return [("class:rule", cut_cells(keys, columns - 1))]
+
+
+def _padded(lines: list[StyleAndTextTuples], rows: int) -> list[StyleAndTextTuples]:
+    blank: StyleAndTextTuples = [("", "")]
+    return [*lines, *[blank for _ in range(rows - len(lines))]]
+
+
+def _key_name(key: str) -> str:
+    return _KEY_NAMES.get(key, f"Ctrl+{key[2:].upper()}" if key.startswith("c-") else key)
+
+
+def picker_keys(view: PickerView) -> KeyBindings:
+    """Bind the keys of a list; the application's result is the chosen key or None."""
+    keys, listing = KeyBindings(), view.listing
+    listed = Condition(lambda: listing.stage == "list")
+    for key, step in (("up", -1), ("down", 1), ("c-p", -1), ("c-n", 1), ("home", -_FAR), ("end", _FAR)):
+        _bind(keys, key, partial(listing.move, step))
+    for key, sign in (("pageup", -1), ("pagedown", 1), ("left", -1), ("right", 1)):
+        _bind(keys, key, partial(view.turn, sign))
+    for act in listing.choices.acts:
+        _bind(keys, act.key, partial(listing.begin, act), listed)
+    _bind_typing(keys, listing)
+    return keys
+
+
+def _bind(keys: KeyBindings, key: str, act: Callable[[], None], when: FilterOrBool = True) -> None:
+    @keys.add(key, filter=when)
+    def _(event: KeyPressEvent) -> None:
+        act()
+
+
+def _bind_typing(keys: KeyBindings, listing: Listing) -> None:
+    @keys.add("enter")
+    def _(event: KeyPressEvent) -> None:
+        if listing.stage == "ask":
+            listing.finish()
+        elif listing.stage == "list" and listing.selected is not None:
+            event.app.exit(result=listing.selected.key)
+
+    @keys.add("escape")
+    @keys.add("c-c")
+    def _(event: KeyPressEvent) -> None:
+        if not listing.cancel():
+            event.app.exit(result=None)
+
+    @keys.add("backspace")
+    def _(event: KeyPressEvent) -> None:
+        listing.erase()
+
+    @keys.add("c-u")
+    def _(event: KeyPressEvent) -> None:
+        listing.erase(everything=True)
+
+    @keys.add(Keys.BracketedPaste)
+    @keys.add(Keys.Any)
+    def _(event: KeyPressEvent) -> None:
+        text = typed(event.data).replace("\n", " ").replace("\t", " ")
+        if listing.stage == "confirm":
+            if text.lower() == "y":
+                listing.finish()
+            elif text:
+                listing.cancel()
+        else:
+            listing.type(text)
+
+
+class Asker:
+    """Shows lists and questions on the terminal of the chat, one after another."""
+
+    def __init__(self, screen: InlineApplication, size: Callable[[], tuple[int, int]], glyphs: Glyphs) -> None:
+        self._screen = screen
+        self._size = size
+        self._glyphs = glyphs
+
+    async def choose(self, choices: Choices) -> str | None:
+        """Give a list the whole screen; what was there comes back afterwards."""
+        async with self._screen.away():
+            view = PickerView(Listing(choices), self._size, self._glyphs)
+            return await self._run(view.fragments, picker_keys(view), full=True)
+
+    async def text(self, question: str) -> str | None:
+        """Ask for a line in place of the editor; an empty one is an answer."""
+        answer: list[str] = []
+        keys = KeyBindings()
+
+        @keys.add("enter")
+        def _(event: KeyPressEvent) -> None:
+            event.app.exit(result="".join(answer))
+
+        @keys.add("backspace")
+        def _(event: KeyPressEvent) -> None:
+            del answer[-1:]
+
+        @keys.add(Keys.BracketedPaste)
+        @keys.add(Keys.Any)
+        def _(event: KeyPressEvent) -> None:
+            answer.extend(typed(event.data).replace("\n", " "))
+
+        _bind_leaving(keys)
+
+        def fragments() -> StyleAndTextTuples:
+            head = cut_cells(question, self._size()[1] - 1)
+            return [("bold", f"{head}\n"), ("bold", "> "), ("", "".join(answer)), ("[SetCursorPosition]", "")]
+
+        async with self._screen.away():
+            return await self._run(fragments, keys, full=False)
+
+    async def confirm(self, question: str, body: str, answers: Sequence[Option]) -> str | None:
+        """Ask in place of the editor. Keys that were meant for the editor do not count as an answer."""
+        async with self._screen.away():
+            view = _Question(question, body, answers, self._size)
+            return await self._run(view.fragments, _question_keys(view, time.monotonic()), full=False)
+
+    async def _run(self, fragments: Callable[[], StyleAndTextTuples], keys: KeyBindings, *, full: bool) -> str | None:
+        control = FormattedTextControl(fragments, focusable=True, show_cursor=True)
+        application: Application[str | None] = Application(
+            layout=Layout(Window(control, wrap_lines=False, dont_extend_height=not full)),
+            key_bindings=keys,
+            style=Style.from_dict(BAR_STYLES),
+            full_screen=full,
+            erase_when_done=True,
+            input=self._screen.input,
+            output=self._screen.output,
+            color_depth=self._screen.color_depth,
+            terminal_size_polling_interval=None,
+        )
+        application.ttimeoutlen = application.timeoutlen = ESCAPE_SECONDS
+        return await application.run_async(handle_sigint=False, set_exception_handler=False)
+
+
+class _Question:
+    """A text and answers below it."""
+
+    def __init__(
+        self, question: str, body: str, answers: Sequence[Option], size: Callable[[], tuple[int, int]]
+    ) -> None:
+        self.answers = answers
+        self.at = 0
+        self.first = 0
+        self._question = question
+        self._lines = body.split("\n") if body else []
+        self._size = size
+
+    @property
+    def room(self) -> int:
+        return max(1, self._size()[0] - len(self.answers) - 4)
+
+    def turn(self, sign: int) -> None:
+        """Scroll the text by a page."""
+        self.first = max(0, min(len(self._lines) - self.room, self.first + sign * self.room))
+
+    def fragments(self) -> StyleAndTextTuples:
+        columns = self._size()[1] - 1
+        out: StyleAndTextTuples = []
+        shown = self._lines[self.first : self.first + self.room]
+        for line in shown:
+            style = {"+": "fg:ansigreen", "-": "fg:ansired"}.get(line[:1], "")
+            out += [(style, cut_cells(unjoined(safetext.plain(line).expandtabs(4)), columns)), ("", "\n")]
+        if len(shown) < len(self._lines):
+            out += [("class:rule", f"({len(self._lines)} lines, PageUp and PageDown)"), ("", "\n")]
+        out += [("bold", cut_cells(safetext.one_line(self._question, columns), columns))]
+        for n, answer in enumerate(self.answers):
+            style = "class:menu.selected" if n == self.at else "class:menu"
+            label = f"{'> ' if n == self.at else '  '}{n + 1}. {answer.label}"
+            about = f"  {answer.about}" if answer.about else ""
+            out += [("", "\n"), (style, label), ("class:menu.about", cut_cells(about, max(0, columns - len(label))))]
+        return out
+
+
+def _question_keys(view: _Question, opened: float) -> KeyBindings:
+    keys = KeyBindings()
+
+    def settled() -> bool:
+        return time.monotonic() - opened > SETTLE_SECONDS
+
+    @keys.add("up")
+    def _(event: KeyPressEvent) -> None:
+        view.at = max(0, view.at - 1)
+
+    @keys.add("down")
+    def _(event: KeyPressEvent) -> None:
+        view.at = min(len(view.answers) - 1, view.at + 1)
+
+    for key, sign in (("pageup", -1), ("pagedown", 1)):
+        _bind(keys, key, partial(view.turn, sign))
+
+    @keys.add("enter")
+    def _(event: KeyPressEvent) -> None:
+        if settled():
+            event.app.exit(result=view.answers[view.at].key)
+
+    @keys.add(Keys.Any)
+    def _(event: KeyPressEvent) -> None:
+        if settled() and event.data.isdecimal() and 0 < int(event.data) <= len(view.answers):
+            event.app.exit(result=view.answers[int(event.data) - 1].key)
+
+    _bind_leaving(keys)
+    return keys
+
+
+def _bind_leaving(keys: KeyBindings) -> None:
+    @keys.add("escape")
+    @keys.add("c-c")
+    def _(event: KeyPressEvent) -> None:
+        event.app.exit(result=None)
