@@ -54,10 +54,11 @@ class PickerView:
     def fragments(self) -> StyleAndTextTuples:
         """Return the screen's text."""
         _, columns = self._size()
-        lines = [self._title(columns), self._search(), self._rule(columns), *self._lines(columns)]
+        rule: StyleAndTextTuples = [("class:rule", self._glyphs.rule * columns)]
+        lines = [self._title(columns), self._search(), rule, *self._lines(columns)]
         if self._preview_rows():
-            lines += [self._rule(columns), *self._preview(columns)]
-        lines.append(self._rule(columns))
+            lines += [rule, *self._preview(columns)]
+        lines.append(rule)
         lines.append(self._footer(columns))
         joined: StyleAndTextTuples = []
         for line in lines:
@@ -85,9 +86,6 @@ class PickerView:
             return [("class:status.warning", f"{act.confirms} y/n ({name}) "), *cursor]
         hint: StyleAndTextTuples = [] if listing.query else [("class:rule", "type to search")]
         return [("bold", "> "), ("", listing.query), *cursor, *hint]
-
-    def _rule(self, columns: int) -> StyleAndTextTuples:
-        return [("class:rule", self._glyphs.rule * columns)]
 
     def _lines(self, columns: int) -> list[StyleAndTextTuples]:
         listing, page = self.listing, self.page
