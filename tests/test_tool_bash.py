@@ -230,7 +230,7 @@ def test_a_lone_surrogate_in_a_command_is_replaced(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_hold_the_output_is_named(tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("in the way")
     text = text_of(bash(tmp_path, "seq 3000"))
-    assert text.endswith("[Showing lines 1001-3000 of 3000. The rest could not be kept: File exists]")
+    assert text.endswith("[Showing lines 1001-3000 of 3000. The rest could not be kept: Not a directory]")
 
 
 def test_ten_commands_run_side_by_side(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +22,7 @@ def private_dir(path: Path) -> Path:
             continue
         folder.chmod(0o700)
     if not path.is_dir():
-        raise NotADirectoryError(f"{path} is not a folder")
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
     return path
 
 
