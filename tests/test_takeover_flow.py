@@ -308,3 +308,22 @@ def test_a_state_of_pi_on_top_of_ours_opens_a_generation_of_our_own(tmp_path: Pa
             assert fact in vpi.shown()
 
     asyncio.run(run())
+
+
+def test_a_pinned_profile_that_a_compaction_swallows_is_written_again_behind_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        vpi = process(tmp_path, SimStore(SimServer()), config=settings(threshold=10_000))
+        vpi.session.append_custom("ov-profile", {"block": "likes tabs"})
+        for text in ("one", "two"):
+            await vpi.say(text)
+        kept = vpi.session.branch()[-2].id
+        vpi.session.append("compaction", {"summary": "one", "firstKeptEntryId": kept, "tokensBefore": 1})
+        await vpi.hooks.session_compact(vpi.ctx, vpi.session.branch()[-1].id)
+        again, state = vpi.session.branch()[-2:]
+        assert (again.raw["customType"], again.raw["data"]) == ("ov-profile", {"block": "likes tabs"})
+        assert state.raw["customType"] == "ov-takeover"
+        await vpi.hooks.session_compact(vpi.ctx, vpi.session.branch()[-1].id)
+        profiles = [entry for entry in vpi.session.branch() if entry.raw.get("customType") == "ov-profile"]
+        assert len(profiles) == 2
+
+    asyncio.run(run())

@@ -16,6 +16,7 @@ from vikingpi.events import Event, StoreState
 from vikingpi.llm.base import Model
 from vikingpi.messages import AssistantMessage, ImagePart
 from vikingpi.session.entries import Entry
+from vikingpi.session.known import Known
 
 
 class OpenSession(Protocol):
@@ -29,6 +30,11 @@ class OpenSession(Protocol):
 
     @property
     def path(self) -> Path | None: ...
+
+    @property
+    def known(self) -> Known:
+        """What is in memory of the file, and its name and totals."""
+        ...
 
     def branch(self) -> tuple[Entry, ...]: ...
 

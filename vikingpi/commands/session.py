@@ -42,13 +42,15 @@ def session_text(app: Host) -> str:
     """Write what is known of the open session, one line each."""
     session, figures = app.parts.session, app.status()
     entries = session.branch()
-    messages = sum(entry.type == "message" for entry in entries)
+    messages = str(sum(entry.type == "message" for entry in entries))
+    skipped = session.known.skipped
+    count = f"{len(entries) + skipped}" if skipped is not None else f"more than {len(entries)}"
     lines = [
         f"- session: {session.id}",
         f"- name: {figures.session_name or '(none)'}",
         f"- file: {session.path if session.path is not None else '(not kept)'}",
         f"- folder: {session.cwd}",
-        f"- entries on this branch: {len(entries)}, messages: {messages}",
+        f"- entries on this branch: {count}, messages: {messages if skipped == 0 else '?'}",
         _spent(figures),
         f"- context: {figures.context_tokens if figures.context_tokens >= 0 else '?'} of {figures.context_window}",
     ]

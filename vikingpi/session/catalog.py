@@ -17,12 +17,11 @@ from vikingpi.session.entries import content_from_json, whole
 from vikingpi.session.ids import is_session_id
 from vikingpi.session.lines import parse_line
 
-HEAD_BYTES = 32 * 1024
+HEAD_BYTES = 16 * 1024
 MORE_HEAD_BYTES = 512 * 1024
-TAIL_BYTES = 32 * 1024
+TAIL_BYTES = 16 * 1024
 _SEPARATOR = re.compile(r"[/\\:]")
 _USER = re.compile(rb'"role"\s*:\s*"user"')
-_NAMES = re.compile(rb'"session_info"|"ov-takeover"')
 _CONVERSATION = re.compile(rb'"role"\s*:\s*"(?:user|assistant)"')
 
 
@@ -194,10 +193,10 @@ def _first_user_text(head: bytes) -> str:
 
 def _last_name(part: bytes) -> str | None:
     """Return the newest name in a part of a file, which takeover states repeat; None if it tells nothing."""
-    if _NAMES.search(part) is None:
+    if not _tells_name(part):
         return None
     for line in reversed(part.split(b"\n")):
-        if _NAMES.search(line) is None:
+        if not _tells_name(line):
             continue
         value = parse_line(line) or {}
         if value.get("type") == "session_info":
@@ -206,6 +205,10 @@ def _last_name(part: bytes) -> str | None:
         if value.get("customType") == "ov-takeover" and "name" in data:
             return as_str(data["name"]).strip()
     return None
+
+
+def _tells_name(part: bytes) -> bool:
+    return b'"session_info"' in part or b'"ov-takeover"' in part
 
 
 def _count_messages(head: bytes) -> int:

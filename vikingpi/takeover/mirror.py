@@ -164,7 +164,8 @@ class Mirror:
         return self._link.ledger.generations.open(self._link.row.id, name, session.id, session.file, failures)
 
     def _write_state(self, generation: str, covered: int, overview: str, archive: int) -> None:
-        if (profile := _covered_profile(self._ctx.branch(), covered)) is not None:
+        hidden = max(covered, self.view().first - 1)
+        if (profile := _hidden_profile(self._ctx.branch(), hidden)) is not None:
             self._ctx.append_custom(PROFILE_ENTRY, profile)
         branch, shown, known = self._ctx.branch(), self.view(), self.generation()
         turns, seen = counted_turns(branch, covered)
@@ -196,12 +197,12 @@ def _rows(branch: Sequence[Entry], first: int, options: CaptureOptions) -> list[
     return made
 
 
-def _covered_profile(branch: Sequence[Entry], covered: int) -> Json | None:
-    """Give the pinned profile when it stands before `covered`, where a resume would not read it."""
+def _hidden_profile(branch: Sequence[Entry], hidden: int) -> Json | None:
+    """Give the pinned profile when it stands up to index `hidden`: covered or swallowed, a resume would not read it."""
     for index in range(len(branch) - 1, -1, -1):
         entry = branch[index]
         if entry.type == "custom" and entry.raw.get("customType") == PROFILE_ENTRY:
-            return as_dict(entry.raw.get("data")) if index <= covered else None
+            return as_dict(entry.raw.get("data")) if index <= hidden else None
     return None
 
 
