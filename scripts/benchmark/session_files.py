@@ -41,8 +41,8 @@ def write_session(
         file.write(json.dumps(header) + "\n")
         for line in _turns(entries, TEXT * words):
             file.write(line)
-        if ending:
-            file.write(json.dumps(_ending(ending, entries)) + "\n")
+        for entry in _ending(ending, entries, session_id):
+            file.write(json.dumps(entry) + "\n")
     return SessionFile(path, path.stat().st_size)
 
 
@@ -64,6 +64,7 @@ def _turns(entries: int, text: str) -> Iterator[str]:
             "model": "bench-model",
             "usage": {**usage, "cost": cost},
             "stopReason": "stop",
+            "thinkingLevel": "off",
             "timestamp": 1796033145383,
         }
     )
@@ -78,26 +79,35 @@ def _template(message: dict[str, Any]) -> str:
     return json.dumps(entry) + "\n"
 
 
-def _ending(ending: Ending, entries: int) -> dict[str, Any]:
+def _ending(ending: Ending, entries: int, session_id: str) -> Iterator[dict[str, Any]]:
+    """Give the last entries: a takeover state, after a compaction one that covers nothing."""
     first_kept = entries - 2 * KEPT_TURNS + 1
-    head = {"id": entry_id(entries + 1), "parentId": entry_id(entries), "timestamp": STAMP}
+    covered = first_kept - 1 if ending == "takeover" else 0
+    before = entries
     if ending == "compaction":
+        before += 1
         kept = {"firstKeptEntryId": entry_id(first_kept), "tokensBefore": 30000}
-        return {"type": "compaction", **head, "summary": OVERVIEW, **kept}
-    covered = first_kept - 1
+        yield {"type": "compaction", **_head(before), "summary": OVERVIEW, **kept}
     data = {
         "coveredUserTurns": covered // 2,
-        "overview": OVERVIEW,
+        "overview": OVERVIEW if covered else "",
         "fingerprint": None,
         "pendingTokens": 0,
         "lastSeenUserTurns": entries // 2,
         "syncedEntryCount": entries,
-        "lastCoveredEntryId": entry_id(covered),
-        "generation": "pi-bench__00000001",
-        "archiveId": "archive_001",
+        "lastCoveredEntryId": entry_id(covered) if covered else None,
+        "generation": f"pi-{session_id}__00000001",
+        "entriesBefore": before,
+        "off": False,
+        "archiveId": "archive_001" if covered else None,
         "name": "",
         "model": {"provider": "bench", "id": "bench-model"},
         "thinkingLevel": "off",
         "totals": {"input": 1, "output": 1, "cacheRead": 0, "cacheWrite": 0, "cost": 0.1},
     }
-    return {"type": "custom", **head, "customType": "ov-takeover", "data": data}
+    if ending:
+        yield {"type": "custom", **_head(before + 1), "customType": "ov-takeover", "data": data}
+
+
+def _head(number: int) -> dict[str, str]:
+    return {"id": entry_id(number), "parentId": entry_id(number - 1), "timestamp": STAMP}
