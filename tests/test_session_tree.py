@@ -240,3 +240,22 @@ def test_a_result_behind_a_compaction_still_follows_its_call(tmp_path: Path) -> 
         compaction("c2", "a3", "u2"),
     )
     assert shown(tmp_path, *entries) == ["c2", "u2", "a2", "r2", "a3"]
+
+
+def test_a_growing_branch_gives_the_messages_it_would_give_at_once(tmp_path: Path) -> None:
+    log = opened(session_file(tmp_path, user("a", None), answer("b", "a"), user("c", "b", "more")))
+    before = build_context(log.branch())
+    edit = {"targetId": "a", "replacement": {"content": "changed"}}
+    steps = [
+        log.append("message", {"message": user("x", None, "new")["message"]}),
+        log.append("context_edit", edit),
+        log.append("compaction", {"summary": "short", "firstKeptEntryId": "c", "tokensBefore": 1}),
+        log.append("message", {"message": answer("y", None)["message"]}),
+    ]
+    for count in range(len(steps) + 1):
+        branch = log.branch()[: 3 + count]
+        grown = build_context(branch)
+        build_context(())
+        assert build_context(branch) == grown
+    assert build_context(log.branch()[:3]) == before
+    log.close()

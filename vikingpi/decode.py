@@ -13,6 +13,8 @@ def as_str(value: object, default: str = "") -> str:
 
 def as_int(value: object, default: int = 0) -> int:
     """Accept whole and broken numbers, never a bool."""
+    if type(value) is int and -(2**63) < value < 2**63:
+        return value
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         return default
     return int(value) if abs(value) < 2**63 else default

@@ -23,7 +23,7 @@ def measure(lab: Lab) -> Iterator[Figure]:
     for entries, budget in ((10, None), (1_000, None), (10_000, None), (100_000, 1.5)):
         whole = session(lab, entries, "")
         yield compare(
-            f"resume of {entries:,} entries, all of them sent",
+            f"resume without a store, {entries:,} entries",
             ours(lab, whole),
             theirs(lab, whole),
             pairs,
@@ -43,8 +43,8 @@ def session(lab: Lab, entries: int, ending: Ending) -> SessionFile:
     return write_session(folder, entries, lab.work, ending, words=4 if ending else 0)
 
 
-def ours(lab: Lab, file: SessionFile) -> Command:
-    command = lab.vpi("--session", str(file.path), *HELLO, home="resume", says=SAID)
+def ours(lab: Lab, file: SessionFile, *flags: str) -> Command:
+    command = lab.vpi("--session", str(file.path), *flags, *HELLO, home="resume", says=SAID)
     return command._replace(before=fresh(lab, file))
 
 

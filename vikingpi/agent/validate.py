@@ -6,6 +6,7 @@ nothing before them.
 
 from __future__ import annotations
 
+import operator
 import re
 import zlib
 from collections.abc import Iterable, Sequence
@@ -92,9 +93,7 @@ def cleaned(message: _M) -> _M:
 
 
 def _with(message: _M, content: Sequence[_Part]) -> _M:
-    same = len(content) == len(message.content) and all(
-        one is other for one, other in zip(content, message.content, strict=True)
-    )
+    same = len(content) == len(message.content) and all(map(operator.is_, content, message.content))
     return message if same else message._replace(content=tuple(content))
 
 
@@ -171,6 +170,9 @@ def _clip_images(messages: Sequence[Message], model: Model) -> Iterable[Message]
     They go in steps, so that the request's prefix changes once per step and not with every new image.
     """
     sizes = [len(part.data) for message in messages for part in message.content if isinstance(part, ImagePart)]
+    if not sizes:
+        yield from messages
+        return
     drop = _surplus(sizes) if model.images else len(sizes)
     for message in messages:
         match message:

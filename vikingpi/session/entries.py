@@ -23,6 +23,8 @@ from vikingpi.messages import (
 )
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+_NO_USAGE = Usage()
+_COSTS = ("input", "output", "cacheRead", "cacheWrite")
 _STOP_REASONS: dict[str, StopReason] = {
     "stop": "stop",
     "length": "length",
@@ -160,24 +162,25 @@ def content_from_json(value: object) -> tuple[TextPart | ImagePart, ...]:
 
 def usage_from_json(value: object) -> Usage:
     """Read usage; what is missing is 0, and a bare total counts as input."""
-    usage = as_dict(value)
+    if not isinstance(value, dict):
+        return _NO_USAGE
+    usage = cast(Json, value)
     cost = as_dict(usage.get("cost"))
     read = Usage(
-        input=as_int(usage.get("input")),
-        output=as_int(usage.get("output")),
-        cache_read=as_int(usage.get("cacheRead")),
-        cache_write=as_int(usage.get("cacheWrite")),
-        reasoning=as_int(usage.get("reasoning")),
-        cost=Cost(
-            input=_dollars(cost.get("input")),
-            output=_dollars(cost.get("output")),
-            cache_read=_dollars(cost.get("cacheRead")),
-            cache_write=_dollars(cost.get("cacheWrite")),
-        ),
+        as_int(usage.get("input")),
+        as_int(usage.get("output")),
+        as_int(usage.get("cacheRead")),
+        as_int(usage.get("cacheWrite")),
+        as_int(usage.get("reasoning")),
+        _cost(cost),
     )
-    if not read.cost.total:
-        read = read._replace(cost=Cost(input=_dollars(cost.get("total"))))
     return read if read.total else read._replace(input=as_int(usage.get("totalTokens")))
+
+
+def _cost(cost: Json) -> Cost:
+    """Read the four kinds, or where they are nothing the total."""
+    read = Cost(*[_dollars(cost.get(kind, 0.0)) for kind in _COSTS])
+    return read if read.total else Cost(input=_dollars(cost.get("total")))
 
 
 def _given(fields: Json) -> Json:
@@ -279,7 +282,7 @@ def _arguments(value: object) -> tuple[Json, str]:
 
 
 def _dollars(value: object) -> float:
-    amount = as_float(value)
+    amount = value if type(value) is float else as_float(value)
     return amount if amount - amount == 0 else 0.0
 
 

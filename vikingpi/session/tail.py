@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +30,8 @@ from vikingpi.session.tree import (
 
 BLOCK = 64 * 1024
 SEARCH_LIMIT = 16 * 1024 * 1024
+SEARCH_STEP = 1024 * 1024
+_BOUNDARY = re.compile(rb'"ov-takeover"|"compaction"')
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]+")
 _TELLING = re.compile(rb'"usage"|"ov-takeover"|"session_info"')
 
@@ -58,17 +60,32 @@ def read_tail(path: Path, session_id: str, end: int) -> Tail | None:
     """Read the end of the first `end` bytes of a session file of this id; None: read it whole. OSError."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return _walk(_Reader(session_id), _lines_backwards(file, end), end)
+        return _walk(_Reader(session_id), _lines_backwards(file, end), end, lambda limit: _has_boundary(file, limit))
     finally:
         os.close(file)
 
 
-def _walk(reader: _Reader, lines: Iterator[bytes], end: int) -> Tail | None:
+def _has_boundary(file: int, end: int) -> bool:
+    """Whether something before byte `end` and within SEARCH_LIMIT may end the walk; far quicker than walking there."""
+    before = b""
+    for start in range(max(0, end - SEARCH_LIMIT), end, SEARCH_STEP):
+        block = os.pread(file, min(SEARCH_STEP, end - start), start)
+        if _BOUNDARY.search(before[-16:] + block):
+            return True
+        before = block
+    return False
+
+
+def _walk(reader: _Reader, lines: Iterator[bytes], end: int, may_end: Callable[[int], bool]) -> Tail | None:
     last = next(lines, b"")
-    read = len(last)
+    read, looked = len(last), False
     torn = bool(last.strip()) and not reader.take(last)
     for line in lines:
         read += len(line) + 1
+        if read > SEARCH_STEP and not reader.goals and not looked:
+            looked = True
+            if not may_end(end - read):
+                return None
         if read > SEARCH_LIMIT and not reader.goals:
             return None
         if line.strip() and not reader.take(line):

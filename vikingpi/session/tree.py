@@ -31,10 +31,33 @@ def build_context(branch: Sequence[Entry]) -> tuple[Message, ...]:
     A compaction stands for what it swallowed, context edits are applied, system messages and unknown roles are left
     out. Failed answers and tool calls without results are still there.
     """
-    chosen = _after_compaction(branch)
-    edits = {as_str(entry.raw.get("targetId")): entry.raw for entry in chosen if entry.type == "context_edit"}
+    return _memo.context(tuple(branch))
+
+
+class _Memo:
+    """Remembers the last branch: it is asked for several times a turn, and between two times it only grows."""
+
+    def __init__(self) -> None:
+        self._branch: tuple[Entry, ...] = ()
+        self._messages: tuple[Message, ...] = ()
+
+    def context(self, branch: tuple[Entry, ...]) -> tuple[Message, ...]:
+        known = len(self._branch)
+        added = branch[known:]
+        grown = branch[:known] == self._branch and not any(entry.type in _REACHES_BACK for entry in added)
+        messages = (*self._messages, *_messages_of(added)) if grown else _messages_of(_after_compaction(branch))
+        self._branch, self._messages = branch, messages
+        return messages
+
+
+_REACHES_BACK = ("compaction", "context_edit")
+_memo = _Memo()
+
+
+def _messages_of(entries: Sequence[Entry]) -> tuple[Message, ...]:
+    edits = {as_str(entry.raw.get("targetId")): entry.raw for entry in entries if entry.type == "context_edit"}
     messages: list[Message] = []
-    for entry in chosen:
+    for entry in entries:
         edit = edits.get(entry.id)
         message = _message_of(entry) if edit is None else _edited(entry, edit)
         if message is not None:

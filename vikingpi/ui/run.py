@@ -22,6 +22,8 @@ from vikingpi.ui.interrupts import SIGNALS, Interrupts
 from vikingpi.ui.json_mode import run_json
 from vikingpi.ui.plain import run_print, write
 
+# A long session makes many objects that stay: looking at them again and again costs a third of its resume.
+COLLECT_AFTER = (20_000, 20, 50)
 Prompt = tuple[str, tuple[ImagePart, ...]]
 
 
@@ -59,6 +61,7 @@ async def _run(prepared: Prepared, mode: Mode, prompts: Sequence[Prompt]) -> int
     interrupts.watch()
     code = 1
     gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
     gc.enable()
     try:
         async with asyncio.TaskGroup() as group:
