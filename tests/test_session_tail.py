@@ -15,6 +15,7 @@ from vikingpi.errors import SessionError
 from vikingpi.messages import AssistantMessage, Cost, Message, TextPart, Usage, text_of, user_text
 from vikingpi.session.file import SessionLog, create_session, fork_session, open_session
 from vikingpi.session.scan import scan_start
+from vikingpi.session.tail import SEARCH_STEP
 from vikingpi.session.tree import build_context, model_of, name_of, thinking_of, totals_of
 from vikingpi.takeover.boundary import boundary_of, project
 from vikingpi.takeover.state import STATE, TakeoverState, counted_turns, fingerprint, is_message, is_user, view
@@ -418,3 +419,17 @@ def test_the_tail_is_really_used(tmp_path: Path) -> None:
     assert log.known.skipped == 3993
     assert json.loads(path.read_bytes().splitlines()[-1])["id"] == log.leaf_id
     log.close()
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_a_boundary_megabytes_back_is_found_and_one_that_is_not_there_takes_the_whole_file(
+    tmp_path: Path, bounded: bool
+) -> None:
+    more = [(user, answer)[n % 2](f"m{n}", f"m{n - 1}" if n else "s1", "x" * 1000) for n in range(2600)]
+    path = covered_file(tmp_path, *more, thinkingLevel="high")
+    if not bounded:
+        path.write_bytes(path.read_bytes().replace(b"ov-takeover", b"ov-nothings"))
+    assert path.stat().st_size > 2 * SEARCH_STEP
+    log = opened(path)
+    assert log.known.skipped == (1 if bounded else 0)
+    assert log.leaf_id == "m2599"
