@@ -45,13 +45,11 @@ class Sent(NamedTuple):
 
 
 class Bill(NamedTuple):
-    """`archived` are the tokens that a store's own model would read and `overviews` those it would write."""
+    """All requests of one way, those for summaries and overviews included; `moves` are compactions and advances."""
 
     way: Way
     sent: tuple[Sent, ...]
     moves: int
-    archived: int
-    overviews: int
 
     @property
     def turns(self) -> tuple[Sent, ...]:
@@ -60,6 +58,11 @@ class Bill(NamedTuple):
     @property
     def input(self) -> int:
         return sum(each.served.tokens for each in self.sent)
+
+    @property
+    def agent_input(self) -> int:
+        """What the agent itself sent, without the requests for summaries."""
+        return sum(each.served.tokens for each in self.turns)
 
     @property
     def breaks(self) -> int:
@@ -76,15 +79,13 @@ class Bill(NamedTuple):
     def cached(self) -> float:
         return sum(each.served.prefix for each in self.sent) / max(1, self.input)
 
-    def cost(self, price: Price, *, marks: bool, own_model: bool = False) -> float:
-        """US dollars; with `own_model` the store's overviews are made by this model too, nothing of it cached."""
+    def cost(self, price: Price, *, marks: bool) -> float:
+        """Give US dollars; with `marks` the cache is Anthropic's."""
         total = 0.0
         for served, output, _ in self.sent:
             read, written = (served.read, served.written) if marks else (served.prefix, 0)
             plain = served.tokens - read - written
             total += plain * price.input + read * price.cache_read + written * price.cache_write + output * price.output
-        if own_model:
-            total += self.archived * price.input + self.overviews * price.output
         return total / 1e6
 
 
@@ -124,11 +125,10 @@ async def replay(folder: Path, way: Way, turns: Sequence[UserTurn]) -> Bill:
     """Play all turns one way; `folder` must not exist yet."""
     (folder / "project").mkdir(parents=True)
     write_log(folder / "project")
-    meter = Meter()
+    meter, moves = Meter(), Moves()
     model = scripted_model(context_window=ENDLESS if way == "full history" else WINDOW, reasoning=False)
     async with asyncio.TaskGroup() as group:
         app = build_app(_prepared(folder, way), "repl", group.create_task, Seams(HttpTransport(), meter, model))
-        moves = Moves(app)
         app.subscribe(moves.event)
         await app.start()
         try:
@@ -138,45 +138,20 @@ async def replay(folder: Path, way: Way, turns: Sequence[UserTurn]) -> Bill:
                 if answer is None or answer.stop_reason != "stop":
                     raise RuntimeError(f"{turn.prompt!r} ended with {answer}")
                 await _settled(app, number)
-            archived = moves.read + _covered_tokens(app)
         finally:
             await app.close("quit")
-    return Bill(way, tuple(meter.sent), moves.count, archived, moves.written)
+    return Bill(way, tuple(meter.sent), moves.count)
 
 
 class Moves:
-    """Counts advances and compactions. `written` are the tokens of all overviews, `read` those of the ones before."""
+    """Counts advances and compactions."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self) -> None:
         self.count = 0
-        self.read = 0
-        self.written = 0
-        self._app = app
-        self._overview = 0
 
     def event(self, event: Event) -> None:
-        if isinstance(event, CompactionEnd):
-            self.count += not event.error
-        elif isinstance(event, BoundaryAdvanced):
+        if isinstance(event, BoundaryAdvanced) or (isinstance(event, CompactionEnd) and not event.error):
             self.count += 1
-            control = self._app.parts.takeover
-            self.read += self._overview
-            self._overview = estimate(control.overview()) if control is not None else 0
-            self.written += self._overview
-
-
-def _covered_tokens(app: App) -> int:
-    """Estimate the messages of the covered user turns."""
-    control = app.parts.takeover
-    left = control.state().covered_user_turns if control is not None else 0
-    total = 0
-    for entry in app.parts.session.branch():
-        message = entry.raw.get("message", {})
-        left -= message.get("role") == "user"
-        if left < 0:
-            break
-        total += estimate(json.dumps(message.get("content"), ensure_ascii=False)) if message else 0
-    return total
 
 
 async def _settled(app: App, played: int) -> None:
