@@ -34,7 +34,7 @@ OPERATIONS = (
     "tree",
     "turn_kill",
 )
-SCHEDULES = int(os.environ.get("VPI_TEST_SCHEDULES", "300"))
+SCHEDULES = int(os.environ.get("VPI_TEST_SCHEDULES", "100"))
 SEAT = strategies.sampled_from((0, 0, 0, 1))
 STEP = strategies.tuples(strategies.sampled_from(OPERATIONS), SEAT, strategies.integers(0, 29))
 
