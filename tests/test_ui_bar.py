@@ -1,3 +1,5 @@
+import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -6,10 +8,12 @@ from ui_fake import Figures
 
 from vikingpi.command import Command
 from vikingpi.events import StoreState
+from vikingpi.ui.files import FileIndex, at_source, listed, path_source
 from vikingpi.ui.history import PromptHistory, history_name
 from vikingpi.ui.input import typed
 from vikingpi.ui.menu import Item, Menu, command_in, command_source, items_for
 from vikingpi.ui.status import Part, fit, git_branch, parts_of, store_text
+from vikingpi.ui.theme import choose_theme
 
 
 async def nothing(argument: str) -> str:
@@ -49,8 +53,34 @@ def test_the_bar_fits_any_width_by_cells(columns: int) -> None:
 
 def test_the_store_is_the_last_to_go_and_the_folder_is_shortened_first() -> None:
     figures = Figures(cwd="/srv/deep/folder/app", cost=0.0, store=StoreState("openviking", True, 3, 0, 600))
-    assert bar(figures, 60) == "app · 12.3k/128k (10%) · OV ✓ · ctx 3 · ~0/600"
+    assert bar(figures, 60) == "app · fake · 12.3k/128k (10%) · OV ✓ · ctx 3 · ~0/600"
+    assert bar(figures, 50) == "app · 12.3k/128k (10%) · OV ✓ · ctx 3 · ~0/600"
     assert bar(figures, 25) == "OV ✓ · ctx 3 · ~0/600"
+
+
+def test_the_marks_are_words_where_there_are_no_signs() -> None:
+    theme = choose_theme("auto", {"TERM": "linux"})
+    assert store_text(StoreState("openviking", False, 2, 0, 30_000), theme.glyphs) == "OV down · ctx 2 · ~0/30k"
+    assert parts_of(Figures(), glyphs=theme.glyphs)[2].text == "in 1.3k out 40"
+    assert theme.glyphs.rule.isascii() and theme.glyphs.spinner.isascii()
+    assert choose_theme("auto", {"TERM": "xterm"}, "latin-1").glyphs == theme.glyphs
+
+
+@pytest.mark.parametrize(
+    ("setting", "env", "light"),
+    [
+        ("light", {}, True),
+        ("dark", {"COLORFGBG": "0;15"}, False),
+        ("auto", {"COLORFGBG": "0;15"}, True),
+        ("auto", {"COLORFGBG": "15;0"}, False),
+        ("auto", {}, False),
+    ],
+)
+def test_the_theme_suits_the_background(setting: str, env: dict[str, str], light: bool) -> None:
+    theme = choose_theme(setting, {"TERM": "xterm-256color", **env})
+    assert theme.light is light
+    assert ("34" in theme.paint("me", "user")) is light
+    assert choose_theme(setting, {**env, "NO_COLOR": "1"}).paint("x", "user") == "\x1b[1mx\x1b[0m"
 
 
 @pytest.mark.parametrize(
@@ -148,3 +178,63 @@ def test_a_history_that_cannot_be_written_is_no_fault(tmp_path: Path) -> None:
     history = PromptHistory(tmp_path / "file" / "x.jsonl")
     history.store_string("kept in memory only")
     assert list(history.load_history_strings()) == []
+
+
+# files
+
+
+def index_of(folder: Path) -> FileIndex:
+    """An index that has listed its folder."""
+    there = threading.Event()
+    index = FileIndex(lambda: folder, there.set)
+    index.match("")
+    assert there.wait(10)
+    return index
+
+
+def files(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("")
+
+
+@pytest.mark.parametrize("repository", [True, False])
+def test_files_are_found_by_name_then_path_then_letters(tmp_path: Path, repository: bool) -> None:
+    files(
+        tmp_path, "src/app/main.py", "src/main_test.py", "maintain/x.py", "docs/my area in.md", "out.log", ".gitignore"
+    )
+    (tmp_path / ".gitignore").write_text("*.log\n")
+    if repository:
+        subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    index = index_of(tmp_path)
+    assert index.match("main") == (
+        "maintain/",
+        "src/app/main.py",
+        "src/main_test.py",
+        "maintain/x.py",
+        "docs/my area in.md",
+    )
+    assert index.match("app/ma") == ("src/app/main.py",)
+    assert index.match("") == (".gitignore", "docs/", "maintain/", "src/")
+    assert index.match("out") == ()
+
+
+def test_a_word_with_an_at_sign_is_completed_where_it_stands(tmp_path: Path) -> None:
+    files(tmp_path, "a b.py", "c.py", "sub/d.py")
+    source = at_source(index_of(tmp_path), lambda: tmp_path)
+    assert source("see @c") == (4, (Item("c.py", "", "@c.py"),), False, " ")
+    assert [item.insert for item in source('x "@a').items][:1] == ['@"a b.py"']
+    assert source(f"@{tmp_path}/su").items == (Item(f"{tmp_path}/sub/", "", f"@{tmp_path}/sub/"),)
+    for text in ("mail me@c", "no sign", "@c done "):
+        assert source(text).items == ()
+
+
+def test_paths_are_listed_by_their_beginning(tmp_path: Path) -> None:
+    files(tmp_path, "src/one.py", "src/.hidden", "setup.py")
+    assert listed("s", tmp_path) == ("setup.py", "src/")
+    assert listed("src/", tmp_path) == ("src/one.py",)
+    assert listed("src/.", tmp_path) == ("src/.hidden",)
+    assert listed("none/", tmp_path) == listed("\0", tmp_path) == listed("~nobody-at-all/", tmp_path) == ()
+    source = path_source(lambda: tmp_path, "cat s")
+    assert [item.insert for item in source("cat src").items] == ["src/"]
+    assert source("dog s").items == source("cat s and").items == ()

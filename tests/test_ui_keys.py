@@ -29,7 +29,7 @@ def terminal(tmp_path: Path) -> Iterator[Open]:
 def test_a_command_of_the_users_shows_its_output_and_sends_nothing(terminal: Open) -> None:
     t = terminal()
     t.send("!echo $((40+2)); exit 3")
-    t.wait("! !echo")
+    t.wait("> !echo")
     t.send("\r")
     assert "! echo $((40+2)); exit 3\n42\n(exit 3)" in t.wait("(exit 3)")
     t.send("!!echo again $((1+1))\r")

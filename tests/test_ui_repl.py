@@ -1,4 +1,3 @@
-import random
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -117,27 +116,6 @@ def test_escape_aborts_and_gives_queued_texts_back_before_the_draft(terminal: Op
     assert t.editor() == "first\n\nsecond\n\ndraft"
     t.send("\r")
     assert t.wait_sent(2) == ["SLOW 500", "first\n\nsecond\n\ndraft"]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_nothing_typed_is_lost_whenever_it_is_aborted(terminal: Open, seed: int) -> None:
-    chance = random.Random(seed)
-    t = terminal()
-    t.send("SLOW 30\r")
-    t.wait("w0")
-    for number in range(4):
-        t.send(f"text{number}" + chance.choice(["\r", "\x1b\r"]))
-        t.read(chance.uniform(0, 0.12))
-    t.send("\x1b")
-    t.wait("working", gone=True)
-    t.read(0.1)
-    before = t.sent()
-    if t.editor().strip():
-        t.send("\r")
-        t.wait_sent(len(before) + 1)
-    kept = t.sent()
-    for number in range(4):
-        assert sum(text.count(f"text{number}") for text in kept) == 1, kept
 
 
 def test_a_tool_shows_its_last_lines_and_is_folded(terminal: Open) -> None:

@@ -1,44 +1,107 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from ui_terminal import CHILD, PATIENCE
 
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-def test_resizing_in_tmux_leaves_every_word_once_and_one_editor(tmp_path: Path) -> None:
-    def tmux(*arguments: str) -> str:
-        command = ["tmux", "-f", os.devnull, "-S", str(tmp_path / "socket"), *arguments]
+
+class Tmux:
+    """A server of its own with one window of 80 columns and 24 rows."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.env = [
+            f"UI_TEST_LOG={folder / 'log'}",
+            f"PYTHONPATH={Path(__file__).parent.parent}",
+            "LANG=C.UTF-8",
+            "PS1=sh> ",
+        ]
+        self.child = [sys.executable, str(CHILD), str(folder)]
+
+    def __call__(self, *arguments: str) -> str:
+        command = ["tmux", "-f", os.devnull, "-S", str(self.folder / "socket"), *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
 
-    def wait(text: str) -> str:
+    def open(self, *command: str) -> None:
+        self("-u", "new-session", "-d", "-x", "80", "-y", "24", "env", *self.env, *command)
+
+    def screen(self) -> str:
+        return self("capture-pane", "-p", "-J", "-S", "-")
+
+    def wait(self, text: str) -> str:
         end = time.monotonic() + PATIENCE
-        while text not in (screen := tmux("capture-pane", "-p", "-J", "-S", "-")):
+        while text not in (screen := self.screen()):
             assert time.monotonic() < end, screen
             time.sleep(0.05)
         return screen
 
-    root = Path(__file__).parent.parent
-    env = [f"UI_TEST_LOG={tmp_path / 'log'}", f"PYTHONPATH={root}", "LANG=C.UTF-8"]
-    tmux("-u", "new-session", "-d", "-x", "80", "-y", "24", "env", *env, sys.executable, str(CHILD), str(tmp_path))
-    try:
-        wait("OV ✓")
-        tmux("send-keys", "SLOW 120", "Enter")
-        wait("w9")
-        for size in ("60x24", "40x24", "40x12", "100x30", "45x15", "80x24"):
-            columns, rows = size.split("x")
-            tmux("resize-window", "-x", columns, "-y", rows)
-            time.sleep(0.15)
-        wait("w119")
-        time.sleep(0.2)
-        screen = tmux("capture-pane", "-p", "-J", "-S", "-")
-    finally:
-        tmux("kill-server")
+
+@pytest.fixture
+def tmux(tmp_path: Path) -> Iterator[Tmux]:
+    server = Tmux(tmp_path)
+    yield server
+    server("kill-server")
+
+
+def test_resizing_in_tmux_leaves_every_word_once_and_one_editor(tmux: Tmux) -> None:
+    tmux.open(*tmux.child)
+    tmux.wait("OV ✓")
+    tmux("send-keys", "SLOW 120", "Enter")
+    tmux.wait("w9")
+    for size in ("60x24", "40x24", "40x12", "100x30", "45x15", "80x24"):
+        columns, rows = size.split("x")
+        tmux("resize-window", "-x", columns, "-y", rows)
+        time.sleep(0.15)
+    tmux.wait("w119")
+    time.sleep(0.2)
+    screen = tmux.screen()
     assert re.findall(r"\bw(\d+)", screen) == [str(n) for n in range(120)]
     assert screen.count("OV ✓") == 1
     assert len(re.findall(r"^──", screen, re.MULTILINE)) == 2
+
+
+def test_it_stops_and_comes_back_with_its_text_and_no_debris(tmux: Tmux) -> None:
+    tmux.open("bash", "--norc", "--noprofile", "-i")
+    tmux.wait("sh>")
+    tmux("send-keys", " ".join(tmux.child), "Enter")
+    tmux.wait("OV ✓")
+    tmux("send-keys", "draft")
+    tmux.wait("> draft")
+    tmux("send-keys", "C-z")
+    screen = tmux.wait("Stopped")
+    assert "OV ✓" not in screen
+    tmux("send-keys", "stty -a | tr ' ' '\\n' | grep -x -e icanon -e -icanon", "Enter")
+    tmux.wait("\nicanon")
+    tmux("send-keys", "fg", "Enter")
+    tmux.wait("> draft")
+    tmux("send-keys", " kept", "Enter")
+    screen = tmux.wait("ok\n\n──")
+    assert "> draft kept" in screen
+    assert screen.count("OV ✓") == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="children are read from /proc")
+def test_it_takes_the_terminal_back_when_others_have_stopped_it(tmux: Tmux) -> None:
+    tmux.open("bash", "--norc", "--noprofile", "-i")
+    tmux.wait("sh>")
+    tmux("send-keys", f"{' '.join(tmux.child)}; echo left with $?", "Enter")
+    tmux.wait("OV ✓")
+    child = int(tmux("display-message", "-p", "#{pane_pid}"))
+    (vpi,) = map(int, Path(f"/proc/{child}/task/{child}/children").read_text().split())
+    os.kill(vpi, signal.SIGSTOP)
+    tmux.wait("Stopped")
+    tmux("send-keys", "fg", "Enter")
+    time.sleep(0.3)
+    tmux("send-keys", "SAY typed again", "Enter")
+    tmux.wait("\ntyped again\n")
+    tmux("send-keys", "C-d")
+    tmux.wait("sh>")

@@ -1,6 +1,7 @@
 """Run the interactive program over a fake application; what the user sent goes to the file named by UI_TEST_LOG.
 
-The first word of a prompt says what the model does: SAY the rest, SLOW n words, HANG, TOOL, THINK, FAIL, MD a document.
+The first word of a prompt says what the model does: SAY the rest, SLOW n words, HANG, TOOL, EDIT, LONG n lines of
+output, CODE n lines, THINK, FAIL, MD a document.
 """
 
 from __future__ import annotations
@@ -99,6 +100,28 @@ async def tool(app: FakeApp) -> AsyncIterator[Event]:
         yield event
 
 
+def edit() -> list[Event]:
+    call = ToolCall("c2", "edit", {"path": "src/main.py", "edits": [{"oldText": "x = 1", "newText": "x = 2"}]})
+    diff = " 1 def f():\n-2     x = 1\n+2     x = 2\n 3     return x"
+    return [*tool_events(call, "ok", details={"diff": diff}), *text_events(text_answer("edited"), ["edited"])]
+
+
+def long(count: int) -> list[Event]:
+    call = ToolCall("c3", "bash", {"command": f"seq {count}"})
+    return tool_events(call, "".join(f"line {n}\n" for n in range(count)))
+
+
+async def code(count: int) -> AsyncIterator[Event]:
+    text = "```python\n" + "".join(f"value_{n} = {n}\n" for n in range(count)) + "```\n"
+    pieces = [text[at : at + 400] for at in range(0, len(text), 400)]
+    yield MessageStart(text_answer(""))
+    for piece in pieces:
+        yield MessageUpdate("text_delta", 0, piece)
+        await asyncio.sleep(0.004)
+    yield MessageUpdate("text_end", 0)
+    yield MessageEnd(text_answer(text))
+
+
 def thinking() -> list[Event]:
     thought = "\n".join(f"thinking line {n}" for n in range(1, 10))
     pieces = [MessageUpdate("thinking_delta", 0, thought[n : n + 20]) for n in range(0, len(thought), 20)]
@@ -112,6 +135,12 @@ async def respond(app: FakeApp, text: str) -> AsyncIterator[Event]:
             yield event
     elif word == "TOOL":
         async for event in tool(app):
+            yield event
+    elif word == "CODE":
+        async for event in code(int(rest)):
+            yield event
+    elif word in ("EDIT", "LONG"):
+        for event in edit() if word == "EDIT" else long(int(rest)):
             yield event
     elif word == "THINK":
         for event in thinking():

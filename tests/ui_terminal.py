@@ -76,7 +76,7 @@ class Terminal:
     ) -> None:
         self.raw = b""
         self.log = folder / "log"
-        self.screen = pyte.HistoryScreen(columns, rows, history=5000, ratio=1)
+        self.screen = pyte.HistoryScreen(columns, rows, history=20_000, ratio=1)
         self._stream = pyte.ByteStream(self.screen)
         self._descriptor, slave = pty.openpty()
         self._size(columns, rows)
@@ -147,6 +147,12 @@ class Terminal:
             return []
         lines = [json.loads(line) for line in self.log.read_text().split("\n")[:-1]]
         return [text for kind, text in lines if kind == "user"]
+
+    def settle(self) -> None:
+        """Wait until nothing runs any more and what was typed has been taken."""
+        self.read(0.1)
+        self.wait("working", gone=True)
+        self.read(0.1)
 
     def wait_sent(self, count: int) -> list[str]:
         end = time.monotonic() + PATIENCE

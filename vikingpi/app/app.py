@@ -117,6 +117,8 @@ class App:
         self._open_parts = open_parts
         self._close_shared = close_shared
         self._listeners: list[Callable[[Event], None]] = []
+        self._measured: tuple[object, ...] = ()
+        self._context_tokens = -1
 
     def subscribe(self, listener: Callable[[Event], None]) -> None:
         """Give every event to `listener`, in order, on the loop's thread."""
@@ -182,6 +184,9 @@ class App:
         usage = session.known.totals
         model = agent.deps.model
         store = parts.takeover.state() if parts.takeover is not None else StoreState("off", None)
+        measured = (session.id, session.leaf_id, agent.deps.model, agent.deps.thinking_level, store.covered_user_turns)
+        if measured != self._measured:
+            self._measured, self._context_tokens = measured, agent.context_tokens()
         return Status(
             session.cwd,
             session.known.name or "",
@@ -191,7 +196,7 @@ class App:
             usage.output if usage is not None else -1,
             usage.cache_read if usage is not None else -1,
             usage.cost.total if usage is not None else -1.0,
-            agent.context_tokens(),
+            self._context_tokens,
             model.context_window,
             store,
         )

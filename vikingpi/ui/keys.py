@@ -17,6 +17,8 @@ from vikingpi.ui.menu import Source
 from vikingpi.ui.search import Search
 
 TWICE_SECONDS = 0.5
+BURST_SECONDS = 0.03
+BURST_KEYS = 3
 
 _SHIFT_ENTER = ("\x1b[13;2u", "\x1b[27;2;13~")
 _ALT_ENTER = ("\x1b[13;3u", "\x1b[27;3;13~")
@@ -45,6 +47,24 @@ class Actions(NamedTuple):
     open_tree: Callable[[], bool]
 
 
+class Burst:
+    """Tells input that comes faster than anybody types: a paste that the terminal does not mark."""
+
+    def __init__(self) -> None:
+        self._keys = 0
+        self._last = 0.0
+
+    def key(self, _: object) -> None:
+        """Take note of a key."""
+        now = time.monotonic()
+        self._keys = self._keys + 1 if now - self._last < BURST_SECONDS else 1
+        self._last = now
+
+    def goes_on(self, event: KeyPressEvent, more_input: Callable[[], bool]) -> bool:
+        """Tell whether this key has others close before it and behind it."""
+        return self._keys >= BURST_KEYS and (bool(event.key_processor.input_queue) or more_input())
+
+
 class Twice:
     """Tells a key that is pressed for the second time within half a second."""
 
@@ -58,10 +78,10 @@ class Twice:
         return second
 
 
-def make_bindings(editor: Editor, search: Search, actions: Actions) -> KeyBindings:
-    """Bind the keys; call `teach_terminal_keys` once before."""
+def make_bindings(editor: Editor, search: Search, actions: Actions, burst: Burst) -> KeyBindings:
+    """Bind the keys; `burst` is told of each one before. Call `teach_terminal_keys` once before."""
     keys = KeyBindings()
-    _bind_sending(keys, editor, actions)
+    _bind_sending(keys, editor, actions, burst)
     _bind_text(keys, editor, actions)
     _bind_stopping(keys, editor, search, actions)
     _bind_showing(keys, actions)
@@ -78,11 +98,11 @@ def teach_terminal_keys() -> None:
         ANSI_SEQUENCES[sequence] = (Keys.Escape, Keys.ControlM)
 
 
-def _bind_sending(keys: KeyBindings, editor: Editor, actions: Actions) -> None:
+def _bind_sending(keys: KeyBindings, editor: Editor, actions: Actions, burst: Burst) -> None:
     @keys.add("enter")
     def _(event: KeyPressEvent) -> None:
-        if event.key_processor.input_queue or actions.more_input():
-            editor.buffer.insert_text("\n")  # a paste that the terminal does not mark
+        if burst.goes_on(event, actions.more_input):
+            editor.buffer.insert_text("\n")
             return
         offer, before = editor.menu.offer(editor.before_cursor), editor.text
         if (item := editor.menu.selected(editor.before_cursor)) is not None:

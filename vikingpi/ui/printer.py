@@ -56,6 +56,11 @@ class Printer:
         for block in blocks_of(safetext.plain(text)):
             self.block(block)
 
+    def cuts(self, rows: Sequence[Row]) -> bool:
+        """Tell whether `rows` would leave something out."""
+        columns = self._columns()
+        return any(fitted(row, columns)[-1].text[-3:] != row.text[-3:] for row in rows if 2 * len(row.text) > columns)
+
     def painted(self, rows: Sequence[Row], columns: int) -> list[str]:
         """Return rows ready for the terminal, each fitted to a width."""
         cut = [part for row in rows for part in fitted(row, columns)]

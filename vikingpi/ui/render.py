@@ -12,9 +12,11 @@ from vikingpi.ui.theme import Depth, Theme
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rich.color import ColorSystem
     from rich.console import Console, JustifyMethod, RenderableType
     from rich.markdown import Markdown
     from rich.segment import Segment
+    from rich.style import Style
 
 _RICH_DEPTH: dict[Depth, Literal["standard", "256", "truecolor"]] = {
     "none": "standard",
@@ -22,6 +24,7 @@ _RICH_DEPTH: dict[Depth, Literal["standard", "256", "truecolor"]] = {
     "256": "256",
     "true": "truecolor",
 }
+_SYSTEMS = {"none": "STANDARD", "16": "STANDARD", "256": "EIGHT_BIT", "true": "TRUECOLOR"}
 MOST_COLUMNS = 2000
 
 
@@ -52,18 +55,23 @@ class Painter:
     def markdown(self, text: str, columns: int) -> list[str]:
         """Render Markdown at a width."""
         console = _console(self.theme.depth, columns)
-        return _trim(_lines(console, _markdown_class()(text, code_theme=self.theme.code)))
+        return _trim(_lines(console, self.theme.depth, _markdown_class()(text, code_theme=self.theme.code)))
 
     def code(self, text: str, info: str, columns: int) -> list[str]:
         """Highlight code; blank lines are kept, long lines are wrapped."""
         from rich.syntax import Syntax
 
         language = info.split(maxsplit=1)[0].strip("{}.") if info.strip("{}. ") else "text"
-        syntax = Syntax(text, language, theme=self.theme.code, background_color="default", word_wrap=True)
-        console = _console(self.theme.depth, columns)
-        wanted = text.count("\n") + 1
-        lines = _lines(console, syntax)
-        return lines + [""] * max(0, wanted - len(lines))
+        console, depth = _console(self.theme.depth, columns), self.theme.depth
+        highlighted = Syntax(text, language, theme=self.theme.code, background_color="default").highlight(text)
+        lines: list[str] = []
+        for line in highlighted.split("\n", allow_blank=True)[: text.count("\n") + 1]:
+            line.expand_tabs(4)
+            if line.cell_len <= columns:
+                lines.append(_line(depth, line.render(console)))
+            else:
+                lines += _lines(console, depth, line)
+        return lines
 
 
 @cache
@@ -83,12 +91,12 @@ def _console(depth: Depth, columns: int) -> Console:
     )
 
 
-def _lines(console: Console, renderable: RenderableType) -> list[str]:
+def _lines(console: Console, depth: Depth, renderable: RenderableType) -> list[str]:
     rendered = console.render_lines(renderable, pad=False)
-    return [_line(console, segments) for segments in rendered]
+    return [_line(depth, segments) for segments in rendered]
 
 
-def _line(console: Console, segments: Iterable[Segment]) -> str:
+def _line(depth: Depth, segments: Iterable[Segment]) -> str:
     """Write one line without trailing blanks: they would become rows of their own in a narrower window."""
     pieces = [(segment.text, segment.style) for segment in segments if not segment.control]
     while pieces and not pieces[-1][0].strip(" "):
@@ -97,10 +105,20 @@ def _line(console: Console, segments: Iterable[Segment]) -> str:
         return ""
     text, style = pieces[-1]
     pieces[-1] = (text.rstrip(" "), style)
-    with console.capture() as captured:
-        for text, style in pieces:
-            console.out(text, style=style, end="", highlight=False)
-    return captured.get()
+    return "".join(_painted(depth, text, style) for text, style in pieces)
+
+
+def _painted(depth: Depth, text: str, style: Style | None) -> str:
+    if style is None:
+        return text
+    return (style.without_color if depth == "none" else style).render(text, color_system=_system(depth))
+
+
+@cache
+def _system(depth: Depth) -> ColorSystem:
+    from rich.color import ColorSystem
+
+    return ColorSystem[_SYSTEMS[depth]]
 
 
 def _trim(lines: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 
 from prompt_toolkit.input import create_input
@@ -27,7 +28,7 @@ from vikingpi.ui.choosing import TerminalChooser
 from vikingpi.ui.desk import Terminal, make_desk
 from vikingpi.ui.history import history_name
 from vikingpi.ui.interrupts import Interrupts
-from vikingpi.ui.keys import make_bindings, teach_terminal_keys
+from vikingpi.ui.keys import Burst, make_bindings, teach_terminal_keys
 from vikingpi.ui.line_mode import run_lines
 from vikingpi.ui.lines import Line
 from vikingpi.ui.menu import command_in
@@ -41,6 +42,7 @@ from vikingpi.ui.theme import choose_theme
 from vikingpi.ui.view import FRAME_SECONDS
 
 PAST_TURNS = 3
+FIGURES_SECONDS = 0.2
 _FIGURES_CHANGE = (AgentSettled, BoundaryAdvanced, BoundaryReset, CompactionEnd, MessageEnd, StoreState)
 
 
@@ -52,10 +54,13 @@ class Repl:
         history = places.history / history_name(app.parts.session.cwd)
         self._desk = desk = make_desk(app, terminal, history, self._ended, lambda: self._wake.set())
         actions = make_actions(desk, self._leave, places.images, interrupts)
-        desk.screen.key_bindings = make_bindings(desk.editor, desk.search, actions)
+        burst = Burst()
+        desk.screen.key_processor.before_key_press += burst.key
+        desk.screen.key_bindings = make_bindings(desk.editor, desk.search, actions, burst)
         app.chooser = TerminalChooser(desk, terminal)
         self._wake = asyncio.Event()
         self._stale = False
+        self._figures_due = 0.0
 
     async def run(self, prompts: Sequence[Prompt], first: str) -> int:
         """Show the editor until the user leaves; `first` is a command to begin with, or empty."""
@@ -97,9 +102,12 @@ class Repl:
         print_past(self._desk.printer, build_context(parts.session.branch()), PAST_TURNS)
 
     def _figures(self) -> None:
+        started = time.monotonic()
         self._stale = False
         self._desk.view.figures = figures = self._app.status()
         self._desk.view.branch = git_branch(figures.cwd)
+        now = time.monotonic()
+        self._figures_due = now + max(FIGURES_SECONDS, 20 * (now - started))
 
     def event(self, event: Event) -> None:
         """Take the next event of the application."""
@@ -146,7 +154,7 @@ class Repl:
                 screen.invalidate()
             elif spins % 2 == 0:
                 screen.invalidate()
-            if self._stale and spins % 4 == 0:
+            if self._stale and time.monotonic() >= self._figures_due:
                 self._figures()
             if not (changed or self._stale or self._desk.work.busy or self._desk.bang.running):
                 self._wake.clear()

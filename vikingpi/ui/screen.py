@@ -139,8 +139,10 @@ class InlineApplication(Application[int]):
         self._mode = termios.tcgetattr(self.input.fileno())
 
     def continued(self) -> None:
-        """Take the terminal back after somebody else has stopped the program and let it go on."""
+        """Take the terminal back if somebody else has stopped the program and let it go on."""
         if self._running_in_terminal or not self.is_running or self._mode is None:
+            return
+        if termios.tcgetattr(self.input.fileno()) == self._mode:
             return
         termios.tcsetattr(self.input.fileno(), termios.TCSANOW, self._mode)
         with self.held_output.held():

@@ -20,7 +20,8 @@ _JOINERS: dict[int, None] = dict.fromkeys((0x200C, 0x200D, 0xFE0E, 0xFE0F))
 
 
 class Part(NamedTuple):
-    """A piece of the bar. The one with the smallest `weight` goes first; `short` is tried before that."""
+    """A piece of the bar. The one with the smallest `weight` goes first; one that has a `short` form takes that when
+    pieces of half its weight go."""
 
     text: str
     weight: int
@@ -38,7 +39,7 @@ def parts_of(figures: Figures, branch: str = "", home: str = "", glyphs: Glyphs 
     pieces = (
         Part(f"{folder} ({branch})" if branch else folder, 60, short=Path(figures.cwd).name),
         Part(figures.session_name, 30),
-        Part(model, 50),
+        Part(model, 50, short=model.rpartition("/")[2]),
         Part(f"{up}{_known(figures.tokens_in)} {down}{_known(figures.tokens_out)}", 40),
         Part(_cached(figures), 10),
         Part(f"${figures.cost:.3f}" if figures.cost > 0 else "", 20),
@@ -68,9 +69,9 @@ def fit(parts: Iterable[Part], columns: int) -> tuple[Part, ...]:
     """Return the pieces that fit into `columns` cells with their separators."""
     left = list(parts)
     while len(left) > 1 and _width(left) > columns:
-        weakest = min(left, key=lambda part: part.weight)
+        weakest = min(left, key=lambda part: part.weight / 2 if part.short else part.weight)
         at = left.index(weakest)
-        if weakest.short and cells(weakest.short) < cells(weakest.text):
+        if weakest.short:
             left[at] = weakest._replace(text=weakest.short, short="")
         else:
             del left[at]

@@ -28,10 +28,11 @@ class _Running(NamedTuple):
 
 
 class _Answer:
-    """The text and the thought that arrive. `thoughts` are those since the last prompt."""
+    """The text and the thought that arrive."""
 
     def __init__(self, printer: Printer) -> None:
-        self.thoughts: list[str] = []
+        self._thoughts: list[str] = []
+        self._thoughts_before: list[str] = []
         self.shows_thoughts = False
         self._printer = printer
         self._clean = safetext.Cleaner()
@@ -62,13 +63,16 @@ class _Answer:
             return
         took, thought = seconds(1000 * (time.monotonic() - self._since)), self._thought
         self._thought, self._since = "", 0.0
-        self.thoughts.append(thought)
+        self._thoughts.append(thought)
         if self.shows_thoughts:
             self._printer.text(_thought_rows(thought))
         self._printer.rows([Row(f"thought for {took}", "dim")], gap=not self.shows_thoughts)
 
+    def prompted(self) -> None:
+        self._thoughts_before, self._thoughts = self._thoughts or self._thoughts_before, []
+
     def print_thoughts(self) -> None:
-        for thought in self.thoughts:
+        for thought in self._thoughts or self._thoughts_before:
             self._printer.text(_thought_rows(thought))
 
     def ends(self) -> None:
@@ -115,7 +119,8 @@ class Transcript:
         self._answer = _Answer(printer)
         self._preparing = ""
         self._tools: dict[str, _Running] = {}
-        self._finished: list[tuple[ToolCall, ToolResultMessage]] = []
+        self._folded: list[tuple[ToolCall, ToolResultMessage]] = []
+        self._folded_before: list[tuple[ToolCall, ToolResultMessage]] = []
 
     def event(self, event: events.Event) -> None:
         """Take the next event."""
@@ -132,7 +137,8 @@ class Transcript:
                     self._tools[call.id] = self._tools[call.id]._replace(tail=text)
             case events.ToolEnd(call, result):
                 self._tools.pop(call.id, None)
-                self._finished = [*self._finished[-KEPT_RESULTS:], (call, result)]
+                if self._printer.cuts(whole := results(call, result, FULL)) or whole != results(call, result):
+                    self._folded = [*self._folded[-KEPT_RESULTS:], (call, result)]
                 self._result(call, result)
             case events.AgentSettled():
                 self._answer.ends()
@@ -150,17 +156,16 @@ class Transcript:
         return self._answer.live(columns) + self._printer.painted(rows, columns)
 
     def toggle_results(self) -> bool:
-        """Show results in full from now on, and those since the last prompt again; or fold them again."""
+        """Show results in full from now on, and the folded ones of the last prompt that has any; or fold them."""
         self.unfolded = not self.unfolded
         self.version += 1
         if self.unfolded:
-            for call, result in self._finished:
-                if results(call, result) != results(call, result, FULL):
-                    self._result(call, result)
+            for call, result in self._folded or self._folded_before:
+                self._result(call, result)
         return self.unfolded
 
     def toggle_thoughts(self) -> bool:
-        """Show thoughts in full from now on, and those since the last prompt; or fold them again."""
+        """Show thoughts in full from now on, and those of the last prompt that has any; or fold them."""
         answer = self._answer
         answer.shows_thoughts = not answer.shows_thoughts
         self.version += 1
@@ -221,7 +226,8 @@ class Transcript:
         self._answer.ends()
         self._preparing = ""
         if isinstance(message, UserMessage) and message.kind == "user":
-            self._finished, self._answer.thoughts = [], []
+            self._folded_before, self._folded = self._folded or self._folded_before, []
+            self._answer.prompted()
             self._printer.text(user_rows(message, "user"))
         elif isinstance(message, AssistantMessage) and message.stop_reason in ("aborted", "length"):
             failure = failure_of(message)

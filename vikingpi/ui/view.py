@@ -25,7 +25,7 @@ from vikingpi.ui.transcript import Transcript
 
 EDITOR_ROWS = 6
 MENU_ROWS = 6
-QUEUED_ROWS = 4
+QUEUED_ROWS = 5
 FRAME_SECONDS = 0.05
 
 
@@ -134,7 +134,8 @@ class View:
         """Return a line for each text that waits."""
         _, columns = self._size()
         inbox = self._app.parts.agent.inbox
-        lines = [f" steering: {safetext.one_line(text, columns)}" for text in inbox.steering]
+        lines = [""] if inbox.steering or inbox.follow_ups else []
+        lines += [f" steering: {safetext.one_line(text, columns)}" for text in inbox.steering]
         lines += [f" follow-up: {safetext.one_line(text, columns)}" for text in inbox.follow_ups]
         if len(lines) > QUEUED_ROWS:
             lines[QUEUED_ROWS - 1 :] = [f" ... ({len(lines) - QUEUED_ROWS + 1} more)"]
@@ -155,7 +156,7 @@ class View:
         """Return what stands before the first line of the editor."""
         if self._search.active:
             return [("class:shell", "? ")]
-        return [("class:shell", "! ")] if self._editor.text.startswith("!") else [("bold", "> ")]
+        return [("class:shell" if self._editor.text.startswith("!") else "bold", "> ")]
 
     def status(self) -> StyleAndTextTuples:
         if self.figures is None:
