@@ -136,7 +136,9 @@ def test_commands_and_arguments_complete() -> None:
 def test_the_menu_scrolls_and_goes_round() -> None:
     menu = Menu([command_source(lambda: COMMANDS)])
     assert [selected for _, selected in menu.window("/", 2)] == [True, False]
+    assert (menu.place("/", 2), menu.place("/", 3)) == ("(1/3)", "")
     menu.move(-1)
+    assert menu.place("/", 2) == "(3/3)"
     assert menu.selected("/") == Item("/viking", "the store", "/viking")
     assert [item.label for item, _ in menu.window("/", 2)] == ["/name", "/viking"]
     menu.dismiss()

@@ -99,6 +99,11 @@ class Menu:
         first = max(0, min(at - rows // 2, len(items) - rows))
         return tuple((item, first + n == at) for n, item in enumerate(items[first : first + rows]))
 
+    def place(self, text: str, shown: int) -> str:
+        """Write which of all items is selected; nothing where all of them are shown."""
+        count = len(self.items(text))
+        return f"({self._at % count + 1}/{count})" if count > shown else ""
+
     def move(self, step: int) -> None:
         self._at += step
 

@@ -183,6 +183,8 @@ class View:
             fragments.append((style, cut_cells(label, columns)))
             if about:
                 fragments.append(("class:menu.about", " " * (column + 2 - cells(label)) + about))
+        if place := self._editor.menu.place(self._editor.before_cursor, len(items)):
+            fragments.append(("class:menu.about", f"\n  {place}"))
         return fragments
 
     def editor_limit(self) -> int:
