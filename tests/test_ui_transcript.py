@@ -1,3 +1,4 @@
+import re
 from collections.abc import Sequence
 
 from ui_fake import text_answer
@@ -86,6 +87,10 @@ class Shown:
     def __call__(self, lines: Sequence[str], gap: bool) -> None:
         self.lines += [*([""] if gap else []), *lines]
 
+    def plain(self) -> list[str]:
+        """The lines without their codes."""
+        return [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in self.lines]
+
 
 def transcript() -> tuple[Transcript, Shown]:
     out = Shown()
@@ -152,9 +157,56 @@ def test_the_past_shows_the_last_turns_only() -> None:
     for n in range(5):
         messages += [user_text(f"question {n}", 0), text_answer(f"answer {n}")]
     messages.insert(0, UserMessage((TextPart("## overview"),), 0, kind="overview"))
+    messages.append(UserMessage((TextPart("Ran `ls`\n```\nfile\n```"),), 0, kind="bash"))
     print_past(Printer(out, lambda: 80, PLAIN), messages, 2)
     text = "\n".join(out.lines)
     assert "(3 earlier turns)" in text
     assert "question 2" not in text
     assert "question 3" in text and "answer 4" in text
     assert "overview" not in text
+    assert "> Ran `ls`" in text
+    assert "file" not in text
+
+
+def test_a_notice_waits_until_the_block_that_arrives_is_whole() -> None:
+    live, out = transcript()
+    live.event(events.MessageUpdate("text_delta", 0, "```python\nx = 1\n"))
+    live.event(events.BoundaryAdvanced(12, 31_200, 2800))
+    assert out.plain() == []
+    live.event(events.MessageUpdate("text_delta", 0, "y = 2\n```\n"))
+    live.event(events.MessageEnd(text_answer("")))
+    assert out.plain() == [
+        "",
+        "```python",
+        "x = 1",
+        "y = 2",
+        "```",
+        "context: turns 1-12 are now an overview (31.2k -> 2.8k tokens)",
+    ]
+
+
+def test_folded_results_of_the_last_prompt_that_had_any_can_be_seen() -> None:
+    live, out = transcript()
+    call = ToolCall("c", "bash", {"command": "seq 9"})
+    live.event(events.ToolEnd(call, result("".join(f"{n}\n" for n in range(1, 10)))))
+    live.event(events.MessageEnd(user_text("next", 0)))
+    live.event(events.MessageEnd(text_answer("fine")))
+    out.lines.clear()
+    assert live.toggle_results()
+    assert out.plain() == ["", "$ seq 9", *"123456789"]
+    assert not live.toggle_results()
+
+
+def test_what_is_cut_by_the_width_of_the_window_unfolds_too() -> None:
+    live, out = transcript()
+    live.event(events.ToolEnd(ToolCall("c", "bash", {"command": "x"}), result("y" * 100)))
+    assert out.plain()[-1] == "y" * 77 + "..."
+    live.toggle_results()
+    assert out.plain()[-1] == "y" * 100
+
+
+def test_a_long_command_is_shown_whole() -> None:
+    live, out = transcript()
+    command = "echo " + "a" * 100 + "; rm -r x"
+    live.event(events.ToolEnd(ToolCall("c", "bash", {"command": command}), result("")))
+    assert "".join(line.strip() for line in out.plain()) == f"$ {command}"

@@ -96,7 +96,8 @@ def print_past(printer: Printer, messages: Sequence[Message], user_turns: int) -
 def _past_rows(message: Message, calls: dict[str, ToolCall]) -> list[Row]:
     match message:
         case UserMessage():
-            return user_rows(message, "dim") if message.kind == "user" else []
+            rows = user_rows(message, "dim")
+            return rows if message.kind == "user" else rows[:1] if message.kind == "bash" else []
         case AssistantMessage():
             text = safetext.plain(message.text).strip("\n")
             return fold(text.split("\n"), PAST_LINES, "dim") if text else []
