@@ -181,6 +181,7 @@ def test_a_notice_waits_until_the_block_that_arrives_is_whole() -> None:
         "x = 1",
         "y = 2",
         "```",
+        "",
         "context: turns 1-12 are now an overview (31.2k -> 2.8k tokens)",
     ]
 

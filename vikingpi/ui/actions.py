@@ -78,7 +78,7 @@ class Doer:
             try:
                 await work
             except VpiError as error:
-                self._desk.printer.line(Line(str(error), "error", error.hint), gap=True)
+                self._desk.printer.line(Line(str(error), "error", error.hint))
 
         task = asyncio.get_running_loop().create_task(guarded())
         self._tasks.add(task)

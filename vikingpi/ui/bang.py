@@ -56,7 +56,7 @@ class Bang:
         try:
             result = await self._app.shell.run(run.command, update, excluded=run.excluded)
         except VpiError as error:
-            self._printer.line(Line(str(error), "error", error.hint), gap=True)
+            self._printer.line(Line(str(error), "error", error.hint))
         finally:
             self._task = None
             self._transcript.shell_ended(result)

@@ -28,16 +28,18 @@ class Printer:
 
     def __init__(self, show: Show, columns: Callable[[], int], painter: Painter) -> None:
         self.painter = painter
-        self._show = show
+        self._print = show
         self._columns = columns
+        self._after_line = False
 
-    def line(self, line: Line, *, gap: bool = False) -> None:
-        """Print one line and its hint."""
+    def line(self, line: Line) -> None:
+        """Print one line and its hint, apart from all but another line."""
         prefix = "" if line.level == "info" else f"{line.level}: "
         texts = [prefix + safetext.one_line(line.text, LINE_CELLS)]
         if line.hint:
             texts.append(f"hint: {safetext.one_line(line.hint, LINE_CELLS)}")
-        self._show([self.painter.theme.paint(text, line.level) for text in texts], gap)
+        self._print([self.painter.theme.paint(text, line.level) for text in texts], not self._after_line)
+        self._after_line = True
 
     def rows(self, rows: Sequence[Row], *, gap: bool = True) -> None:
         """Print rows, each fitted to the width of the terminal."""
@@ -55,6 +57,10 @@ class Printer:
         """Print a whole text of Markdown."""
         for block in blocks_of(safetext.plain(text)):
             self.block(block)
+
+    def _show(self, lines: Sequence[str], gap: bool) -> None:
+        self._after_line = False
+        self._print(lines, gap)
 
     def cuts(self, rows: Sequence[Row]) -> bool:
         """Tell whether `rows` would leave something out."""

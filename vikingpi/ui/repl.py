@@ -95,7 +95,7 @@ class Repl:
 
     def _greet(self) -> None:
         parts = self._app.parts
-        about = f"vpi {__version__} · / for commands · Esc aborts · Ctrl+C twice leaves"
+        about = f"vpi {__version__} · /help · @file · !command · Esc aborts · Ctrl+C twice leaves"
         self._desk.printer.rows([Row(about, "dim")])
         for notice in parts.notices:
             self._desk.printer.line(Line(notice))

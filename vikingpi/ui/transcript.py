@@ -233,4 +233,4 @@ class Transcript:
             failure = failure_of(message)
             if failure is not None:
                 level = "info" if message.stop_reason == "aborted" else failure.level
-                self._printer.line(failure._replace(level=level), gap=True)
+                self._printer.line(failure._replace(level=level))

@@ -117,21 +117,21 @@ class Work:
         try:
             answer = await self._app.submit(text, images)
         except VpiError as error:
-            self._printer.line(Line(str(error), "error", error.hint), gap=True)
+            self._printer.line(Line(str(error), "error", error.hint))
             return False
         finally:
             self._activity.end()
         if answer is not None and answer.stop_reason == "error":
             failure = failure_of(answer, hint_of(self._app))
             if failure is not None:
-                self._printer.line(failure, gap=True)
+                self._printer.line(failure)
         return answer is not None and answer.stop_reason not in ("error", "aborted")
 
     async def _command(self, command: Command, argument: str, then: Sequence[Prompt]) -> None:
         try:
             text = await command.run(argument)
         except VpiError as error:
-            self._printer.line(Line(str(error), "error", error.hint), gap=True)
+            self._printer.line(Line(str(error), "error", error.hint))
             return
         if text.strip():
             self._printer.markdown(text)
