@@ -306,11 +306,24 @@ def test_a_dumb_terminal_gets_lines_without_escapes(terminal: Open) -> None:
     t = terminal(ready=">", term="dumb")
     t.send("SAY hello\n")
     t.wait("\nhello")
+    t.send("!echo $((6*7)); exit 2\n")
+    assert "\n42\n(exit 2)\n" in t.wait("(exit 2)")
     t.send("/session\n")
     t.wait("- folder")
     t.send("/quit\n")
     assert t.end() == 0
     assert b"\x1b" not in t.raw
+
+
+def test_nothing_is_drawn_while_nothing_happens(terminal: Open) -> None:
+    t = terminal()
+    t.send("SAY done\r")
+    t.wait("\ndone")
+    t.settle()
+    t.read(0.3)
+    before = len(t.raw)
+    t.read(0.6)
+    assert len(t.raw) == before
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])

@@ -12,10 +12,11 @@ from vikingpi import events, safetext
 from vikingpi.commands.host import Host
 from vikingpi.errors import VpiError
 from vikingpi.messages import AssistantMessage, ImagePart
+from vikingpi.ui.input import user_command
 from vikingpi.ui.lines import Line, failure_of, line_of, written
 from vikingpi.ui.menu import command_in
 from vikingpi.ui.plain import Prompt, hint_of, write
-from vikingpi.ui.rows import results
+from vikingpi.ui.rows import command_rows, results
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -118,7 +119,12 @@ async def run_lines(
 
 async def _answer(app: Host, talk: _Talk, text: str, images: Sequence[ImagePart]) -> None:
     called = None if images else command_in(app.commands, text)
+    run = None if images else user_command(text)
     try:
+        if run is not None:
+            for row in command_rows(await app.shell.run(run.command, lambda tail: None, excluded=run.excluded)):
+                talk.say(row.text)
+            return
         if called is not None:
             command, argument = called
             if shown := await command.run(argument):
