@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -80,24 +81,22 @@ def test_a_result_of_ten_thousand_lines_is_folded_and_unfolds_whole(terminal: Op
     t.send("LONG 10000\r")
     t.wait("(9995 earlier lines, ctrl+o shows them)\nline 9995")
     t.send("\x0f")
-    t.wait("line 9985\n")
-    t.wait("line 9999\n")
-    lines = [line for line in t.everything() if line.startswith("line ")]
-    assert lines[-10_000:] == [f"line {n}" for n in range(10_000)]
+    shown = t.wait_raw(b"line 9999")
+    assert re.findall(rb"line (\d+)", shown) == [b"%d" % n for n in range(10_000)]
 
 
 def test_code_of_many_lines_arrives_once_and_in_order(terminal: Open) -> None:
     t = terminal()
-    t.send("CODE 1500")
-    t.wait("> CODE 1500")
+    t.send("CODE 1000")
+    t.wait("> CODE 1000")
     t.send("\r")
     for _ in range(20):
         t.send("k")
         t.read(0.02)
-    t.wait("value_1499 = 1499")
+    t.wait("value_999 = 999")
     t.wait("working", gone=True)
     names = [line.split(" ")[0] for line in t.everything() if line.startswith("value_")]
-    assert names == [f"value_{n}" for n in range(1500)]
+    assert names == [f"value_{n}" for n in range(1000)]
     assert t.editor() == "k" * 20
 
 

@@ -112,6 +112,15 @@ class Terminal:
             self.raw += data
             self._stream.feed(data)
 
+    def wait_raw(self, text: bytes) -> bytes:
+        """Take bytes past the screen, which is slow with many, until a text has come; return what came."""
+        before, end = len(self.raw), time.monotonic() + PATIENCE
+        while text not in self.raw[before:]:
+            assert time.monotonic() < end, self.raw[before:][-500:]
+            if select.select([self._descriptor], [], [], 0.1)[0]:
+                self.raw += os.read(self._descriptor, 65536)
+        return self.raw[before:]
+
     def wait(self, text: str, *, gone: bool = False) -> str:
         """Wait until a text is on the screen, or `gone` from it, and return the screen."""
         end = time.monotonic() + PATIENCE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -52,17 +53,23 @@ class Burst:
 
     def __init__(self) -> None:
         self._keys = 0
-        self._last = 0.0
+        self._read_ended: float | None = 0.0
 
     def key(self, _: object) -> None:
-        """Take note of a key."""
-        now = time.monotonic()
-        self._keys = self._keys + 1 if now - self._last < BURST_SECONDS else 1
-        self._last = now
+        """Take note of a key. All keys of one read are handled before anything else."""
+        if self._read_ended is not None:
+            if time.monotonic() - self._read_ended > BURST_SECONDS:
+                self._keys = 0
+            self._read_ended = None
+            asyncio.get_running_loop().call_soon(self._end_read)
+        self._keys += 1
 
     def goes_on(self, event: KeyPressEvent, more_input: Callable[[], bool]) -> bool:
         """Tell whether this key has others close before it and behind it."""
         return self._keys >= BURST_KEYS and (bool(event.key_processor.input_queue) or more_input())
+
+    def _end_read(self) -> None:
+        self._read_ended = time.monotonic()
 
 
 class Twice:
