@@ -41,6 +41,10 @@ SCHEDULES: dict[str, tuple[int, list[Step]]] = {
         [TURN, ("work_kill", 0, 7), ("delete", 0, 0), ("turn", 1, 0), ("work", 1, 0), ("work", 1, 0)],
     ),
     "the row of the last covered entry stays": (0, [TURN, TURN, WORK, GOOD, WORK, ("tree", 0, 0)]),
+    "a call that was answered on another branch is not the one of this branch": (
+        0,
+        [("turn_kill", 0, 6), WORK, ("tree", 0, 1)],
+    ),
     "somebody else's archive without an overview breaks the chain": (
         0,
         [TURN, TURN, WORK, WORK, ("foreign_commit", 0, 4), TURN, WORK, GOOD, WORK],

@@ -21,7 +21,7 @@ from vikingpi.viking.ledger import NewRow
 STATUS_LINE = "[openviking-memory]"
 SEED_LEAD = "[earlier overview]"
 _UNSTORABLE = re.compile("[\\x00\ud800-\udfff]")
-_UNANSWERED = "The call was interrupted; there is no result."
+UNANSWERED = "The call was interrupted; there is no result."
 
 
 class CaptureOptions(NamedTuple):
@@ -232,7 +232,7 @@ def _withdrawn(branch: Sequence[Entry], first: int) -> frozenset[str]:
 
 
 def _tool_part(call: Json, result: Entry | None, options: CaptureOptions) -> Json:
-    output, status = _UNANSWERED, "error"
+    output, status = UNANSWERED, "error"
     if result is not None:
         output = _safe(_text(result), result.id, options.max_tool_output, options)
         status = "error" if as_dict(result.raw["message"]).get("isError") is True else "completed"

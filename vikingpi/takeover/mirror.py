@@ -14,7 +14,7 @@ from vikingpi.agent.hooks import HookContext
 from vikingpi.decode import Json, as_dict
 from vikingpi.session.entries import Entry
 from vikingpi.takeover.boundary import Boundary, boundary_of
-from vikingpi.takeover.capture import CaptureOptions, row_of, seed_row, units
+from vikingpi.takeover.capture import UNANSWERED, CaptureOptions, row_of, seed_row, units
 from vikingpi.takeover.delivery import Link
 from vikingpi.takeover.plan import Stored, ends, first_uncaptured, place
 from vikingpi.takeover.state import (
@@ -94,13 +94,17 @@ class Mirror:
                 rows = _rows(branch, 0, self._options)
                 made = self._open(f"pi-{self._session.id}", failures=0) if rows else None
                 return ledger.messages.insert(made.id, rows) if made is not None else 0
-        keys = [row.entry_id for row in ledger.messages.all(generation.id) if not row.entry_id.startswith("seed:")]
+        tokens = {row.entry_id: row.tokens for row in ledger.messages.all(generation.id)}
+        keys = [key for key in tokens if not key.startswith("seed:")]
         branch, keys = _overlap(self._session, self._ctx, keys)
         places = {entry.id: index for index, entry in enumerate(branch)}
         if any(key not in places for key in keys):
             return self.begin(None)
         last = max((places[key] for key in keys), default=self.view().first)
-        return ledger.messages.insert(generation.id, _rows(branch, last, self._options))
+        rows = _rows(branch, last, self._options)
+        if rows and UNANSWERED in rows[0].body and tokens.get(rows[0].entry_id, rows[0].tokens) != rows[0].tokens:
+            return self.begin(None)  # the call was answered on another branch, and its result is on the store
+        return ledger.messages.insert(generation.id, rows)
 
     def apply(self, generation: Generation, commit: CommitRow, overview: str, archive: int) -> bool:
         """Move the boundary to the commit's target: the state first, then the ledger. True when it moved."""
