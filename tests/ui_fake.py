@@ -85,6 +85,7 @@ class Figures(NamedTuple):
     context_tokens: int = 12_300
     context_window: int = 128_000
     store: StoreState = OFF
+    approval: str = "off"
 
 
 class FakeStore:

@@ -90,6 +90,7 @@ class Status(NamedTuple):
     context_tokens: int
     context_window: int
     store: StoreState
+    approval: str = "off"
 
 
 class OpenParts(Protocol):
@@ -199,6 +200,7 @@ class App:
             self._context_tokens,
             model.context_window,
             store,
+            self.controls.approval.mode if self.controls is not None else "off",
         )
 
     async def close(self, reason: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from vikingpi.app.approval import mode_on
 from vikingpi.config.model import Settings
 from vikingpi.decode import Json
 from vikingpi.events import Event
@@ -72,6 +73,8 @@ def _extras(session: SessionLog) -> Json:
     }
     if known.name is not None:
         extras["name"] = known.name
+    if (mode := mode_on(branch)) is not None:
+        extras["approval"] = mode
     if known.totals is not None:
         extras["totals"] = totals_to_json(known.totals)
     if model is not None:

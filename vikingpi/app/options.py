@@ -12,6 +12,7 @@ class Flag:
         self.metavar = metavar
 
 
+Approve = Literal["off", "ask", "edits", "read-only"]
 Level = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
 Mode = Literal["text", "json"]
 Store = Literal["auto", "openviking", "embedded", "off"]
@@ -25,6 +26,7 @@ class RunOptions(NamedTuple):
     words: Annotated[Words, Flag("Messages; @FILE puts a file in front of the first one.")] = ()
     api_key: Annotated[str, Flag("Key for the model's provider, for this run.", "--api-key", metavar="KEY")] = ""
     append_system_prompt: Annotated[str, Flag("Text or file to add to the prompt.", "--append-system-prompt")] = ""
+    approve: Annotated[Approve | None, Flag("Which tool calls wait for a yes.", "--approve")] = None
     continue_session: Annotated[bool, Flag("Go on with this folder's newest session.", "--continue", "-c")] = False
     extensions: Annotated[Words, Flag("Load an extension file (repeatable).", "--extension", "-e", metavar="FILE")] = ()
     fork: Annotated[str, Flag("Begin with a copy of another session.", "--fork", metavar="SESSION")] = ""

@@ -16,6 +16,7 @@ from vikingpi.agent.loop import Agent
 from vikingpi.agent.prompt import find_context_files, system_prompt
 from vikingpi.agent.templates import Library, skills_text
 from vikingpi.app.app import App, MemoryControl, Parts, TakeoverControl
+from vikingpi.app.approval import Approval
 from vikingpi.app.context import SessionContext, session_ref, whole_branch
 from vikingpi.app.controls import make_controls
 from vikingpi.app.leftovers import sweep
@@ -26,6 +27,7 @@ from vikingpi.app.resources import Places, find_library, system_file
 from vikingpi.app.secrets import REDACT_OFF, make_redactor
 from vikingpi.app.sessions import Folder, Opened, learn_start, new_session, open_chosen, session_folder
 from vikingpi.app.stores import OpenStore, StoreChoice, build_takeover, choose_store, open_store
+from vikingpi.commands.chooser import Chooser
 from vikingpi.commands.misc import all_commands
 from vikingpi.config.load import bypassed, load
 from vikingpi.config.model import Settings
@@ -123,7 +125,8 @@ def build_app(prepared: Prepared, mode: Mode, spawn: Spawn, seams: Seams | None 
     builder = _Builder(prepared, mode, spawn, seams)
     app = App(prepared.settings, builder.open_parts, builder.close)
     app.folder = prepared.folder
-    app.controls = make_controls(app, prepared.catalog)
+    builder.chooser = lambda: app.chooser
+    app.controls = make_controls(app, prepared.catalog, builder.approval)
     app.library = prepared.library
     commands = all_commands(app)
     app.commands = tuple(sorted((*commands, *prepared.extensions.commands(commands)), key=lambda one: one.name))
@@ -152,6 +155,10 @@ class _Builder:
         self._seams = seams
         self._store: OpenStore | None = None
         self._agent: Agent | None = None
+        self.chooser: Callable[[], Chooser | None] = lambda: None
+        self.approval = Approval(
+            prepared.options.approve, prepared.settings.approval, prepared.cwd, lambda: self.chooser()
+        )
         self._redactor = make_redactor(
             prepared.settings,
             prepared.paths,
@@ -191,7 +198,9 @@ class _Builder:
             session.append("session_info", {"name": options.name})
         for extension in prepared.extensions.extensions:
             extension.hooks.attach(ctx, lambda: whole_branch(session))
-        chain = HookChain((*context.hooks, *(one.hooks for one in prepared.extensions.extensions)), ctx)
+        self.approval.attach(session, keep=self._agent is not None and reason in ("new", "fork"))
+        extensions = (one.hooks for one in prepared.extensions.extensions)
+        chain = HookChain((*context.hooks, *extensions, self.approval), ctx)
         self._agent = agent = Agent(self._agent_deps(session, model, chain, tools, emit))
         if self._mode == "repl" and session.known.totals is None:
             self._spawn(learn_start(session))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from vikingpi.commands.approve import ApprovalControl
 from vikingpi.llm.base import Model
 from vikingpi.session.catalog import SessionInfo
 from vikingpi.session.entries import Entry
@@ -75,3 +76,4 @@ class Controls(NamedTuple):
     sessions: SessionControl
     tree: TreeControl
     models: ModelControl
+    approval: ApprovalControl

@@ -177,6 +177,9 @@ class Figures(Protocol):
     @property
     def store(self) -> StoreState: ...
 
+    @property
+    def approval(self) -> str: ...
+
 
 class ShellResult(Protocol):
     """What a command of the user's left; `exit_code` is None where it was cancelled or could not start."""

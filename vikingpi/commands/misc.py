@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vikingpi.command import Command
+from vikingpi.commands.approve import approve_commands
 from vikingpi.commands.host import Host
 from vikingpi.commands.model import model_commands
 from vikingpi.commands.resume import resume_commands
@@ -25,6 +26,7 @@ KEYS = """
 | Ctrl+O | show tool results in full, or fold them |
 | Ctrl+T | show thoughts in full, or fold them |
 | Shift+Tab | next thinking level |
+| Alt+M | next approval mode |
 | Ctrl+R | search earlier prompts |
 | Ctrl+G | edit the text with $VISUAL or $EDITOR |
 | Ctrl+V | paste the clipboard's image as a file |
@@ -43,6 +45,7 @@ def all_commands(app: Host) -> tuple[Command, ...]:
         *misc_commands(app),
     )
     if app.controls is not None:
+        commands += approve_commands(app.controls.approval)
         commands += (*resume_commands(app, app.controls), *tree_commands(app, app.controls))
     return tuple(sorted(commands, key=lambda command: command.name))
 

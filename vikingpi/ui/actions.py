@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vikingpi.commands.approve import MEANING, next_mode
 from vikingpi.commands.host import Host
 from vikingpi.decode import as_dict
 from vikingpi.errors import VpiError
@@ -109,6 +110,20 @@ class Doer:
             return text
         return f'@"{path}"' if " " in str(path) else f"@{path}"
 
+    def next_approval(self) -> None:
+        """Use the next approval mode; the status bar shows it."""
+        controls = self._desk.app.controls
+        if controls is None:
+            return
+        mode = next_mode(controls.approval.mode)
+        try:
+            controls.approval.choose(mode)
+        except VpiError as error:
+            self._desk.printer.line(Line(str(error), "error", error.hint), gap=True)
+            return
+        self._desk.view.figures = self._desk.app.status()
+        self.hint(f"approval {mode}: {MEANING[mode]}", HINT_SECONDS)
+
     def toggle_results(self) -> None:
         unfolded = self._desk.transcript.toggle_results()
         self.hint(f"results are {'shown in full' if unfolded else 'folded'} · ctrl+o", HINT_SECONDS)
@@ -154,6 +169,7 @@ def make_actions(desk: Desk, leave: Callable[[], None], images: Path, interrupts
         toggle_results=doer.toggle_results,
         toggle_thoughts=doer.toggle_thoughts,
         next_thinking=lambda: next_thinking(desk.app, doer.hint),
+        next_approval=lambda: doer.next_approval(),
         open_tree=open_tree,
     )
 

@@ -45,6 +45,7 @@ class Actions(NamedTuple):
     toggle_results: Callable[[], None]
     toggle_thoughts: Callable[[], None]
     next_thinking: Callable[[], None]
+    next_approval: Callable[[], None]
     open_tree: Callable[[], bool]
 
 
@@ -211,6 +212,10 @@ def _bind_showing(keys: KeyBindings, actions: Actions) -> None:
     @keys.add("s-tab")
     def _(event: KeyPressEvent) -> None:
         actions.next_thinking()
+
+    @keys.add("escape", "m")
+    def _(event: KeyPressEvent) -> None:
+        actions.next_approval()
 
 
 def _bind_menu(keys: KeyBindings, editor: Editor, actions: Actions) -> None:

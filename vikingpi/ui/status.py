@@ -43,6 +43,7 @@ def parts_of(figures: Figures, branch: str = "", home: str = "", glyphs: Glyphs 
         Part(f"{up}{_known(figures.tokens_in)} {down}{_known(figures.tokens_out)}", 40),
         Part(_cached(figures), 10),
         Part(f"${figures.cost:.3f}" if figures.cost > 0 else "", 20),
+        Part(figures.approval if figures.approval != "off" else "", 70, "class:status.warning"),
         _context(figures),
         Part(store_text(figures.store, glyphs), 90, _store_style(figures.store)),
     )

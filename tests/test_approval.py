@@ -1,0 +1,196 @@
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_commands_choices import FakeChooser, call, play
+from vpi_lab import Tty, lab
+
+from vikingpi.agent.hooks import Block
+from vikingpi.app.app import App
+from vikingpi.app.approval import Approval, mode_on
+from vikingpi.app.context import SessionContext
+from vikingpi.commands.approve import MODES, Mode, next_mode
+from vikingpi.commands.chooser import Option
+from vikingpi.config.model import Settings
+from vikingpi.events import Event, Notice
+from vikingpi.messages import ToolCall
+from vikingpi.session.file import memory_session
+
+
+class Desk:
+    """One approval with the calls that are put to it."""
+
+    def __init__(self, folder: Path, mode: Mode, *answers: str | None, nobody: bool = False) -> None:
+        self.chooser = Recorder(*answers)
+        self.session = memory_session(str(folder))
+        self.events: list[Event] = []
+        self.approval = Approval(mode, "off", folder, lambda: None if nobody else self.chooser)
+        self.approval.attach(self.session, keep=False)
+
+    def put(self, name: str, **arguments: Any) -> Block | None:
+        ctx = SessionContext(self.session, Settings(), self.events.append)
+        return asyncio.run(self.approval.tool_call(ctx, ToolCall("c1", name, arguments)))
+
+
+class Recorder(FakeChooser):
+    def __init__(self, *answers: str | None) -> None:
+        super().__init__(*answers)
+        self.asked: list[tuple[str, str]] = []
+
+    async def confirm(self, question: str, body: str, answers: Sequence[Option]) -> str | None:
+        self.asked.append((question, body))
+        return self.answers.pop(0)
+
+
+def test_nothing_is_asked_while_approval_is_off(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, "off")
+    assert desk.put("bash", command="rm -rf x") is None
+    assert desk.chooser.asked == []
+
+
+def test_commands_and_changes_are_shown_and_wait_for_a_yes(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
+    desk = Desk(tmp_path, "ask", "yes", "no", "yes", None)
+    assert desk.put("bash", command="make\x1b[2J") is None
+    refused = desk.put("edit", path="a.txt", edits=[{"oldText": "two", "newText": "2"}])
+    assert refused is not None and "refused" in refused.reason
+    assert desk.put("write", path="new.txt", content="hello\n") is None
+    assert desk.put("bash", command="true") is not None
+    assert desk.put("read", path="a.txt") is None
+    questions = desk.chooser.asked
+    assert [question for question, _ in questions] == [
+        "Run this command?",
+        "edit a.txt?",
+        "write new.txt?",
+        "Run this command?",
+    ]
+    assert questions[0][1] == "make␛[2J"
+    assert questions[1][1].split("\n") == [" 1 one", "-2 two", "+2 2", " 3 three"]
+    assert questions[2][1] == "+1 hello"
+
+
+def test_why_not_reaches_the_model(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, "ask", "why", "use the other branch")
+    refused = desk.put("bash", command="git push")
+    assert refused is not None and refused.reason.endswith("use the other branch")
+
+
+def test_always_holds_for_the_same_command_and_for_files_of_the_folder(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, "ask", "always", "no", "always", "no", "no")
+    assert desk.put("bash", command="make") is None
+    assert desk.put("bash", command="make") is None
+    assert desk.put("bash", command="make install") is not None
+    assert desk.put("write", path="a.txt", content="x") is None
+    assert desk.approval.mode == "edits"
+    assert desk.put("write", path="b.txt", content="x") is None
+    assert desk.put("write", path="../outside.txt", content="x") is not None
+    assert desk.put("write", path=".git/hooks/pre-commit", content="x") is not None
+    assert len(desk.chooser.asked) == 5
+
+
+def test_a_link_that_leads_out_of_the_folder_is_asked_about(tmp_path: Path) -> None:
+    inside = tmp_path / "in"
+    inside.mkdir()
+    (inside / "link").symlink_to(tmp_path)
+    desk = Desk(inside, "edits", "no")
+    assert desk.put("write", path="link/x", content="x") is not None
+    assert desk.put("write", path="x", content="x") is None
+
+
+@pytest.mark.parametrize("name", ["bash", "edit", "write", "viking_remember", "viking_forget", "unknown"])
+def test_read_only_runs_nothing_that_changes_anything(tmp_path: Path, name: str) -> None:
+    desk = Desk(tmp_path, "read-only")
+    refused = desk.put(name, path="x", command="ls")
+    assert refused is not None and "read-only" in refused.reason
+    assert desk.put("grep", pattern="x") is None
+
+
+def test_without_a_terminal_ask_means_no_and_says_so_once(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, "ask", nobody=True)
+    refused = desk.put("bash", command="ls")
+    assert refused is not None and "no terminal" in refused.reason
+    desk.put("bash", command="ls")
+    notices = [event for event in desk.events if isinstance(event, Notice)]
+    assert len(notices) == 1
+    assert "--approve off" in notices[0].hint
+
+
+def test_a_fault_in_asking_is_a_no(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, "ask")
+    refused = desk.put("bash", command="ls")
+    assert refused is not None and "IndexError" in refused.reason
+
+
+def test_the_key_goes_round_all_modes() -> None:
+    mode: Mode = "off"
+    seen: list[str] = []
+    for _ in MODES:
+        seen.append(mode)
+        mode = next_mode(mode)
+    assert (tuple(seen), mode) == (MODES, "off")
+
+
+def test_the_mode_is_remembered_per_session_and_not_written_after_a_move(tmp_path: Path) -> None:
+    async def work(app: App) -> None:
+        assert "**off**" in await call(app, "approve")
+        assert "no mode sometimes" in await call(app, "approve", "sometimes")
+        await app.submit("one")
+        assert "files in this folder" in await call(app, "approve", "edits")
+        first = app.parts.session
+        assert mode_on(first.branch()) == "edits"
+        assert app.status().approval == "edits"
+        await app.new_session()
+        assert app.status().approval == "edits"
+        await call(app, "approve", "off")
+        await app.submit("two")
+        await call(app, "resume", first.id)
+        assert app.status().approval == "edits"
+        session = app.parts.session
+        assert session.path is not None
+        app.chooser = FakeChooser("> one", "none")
+        before = session.path.read_bytes()
+        await call(app, "tree")
+        await call(app, "approve", "read-only")
+        assert session.path.read_bytes() == before
+        await app.submit("again")
+        assert mode_on(session.branch()) == "read-only"
+
+    play(tmp_path, work)
+
+
+def test_a_command_is_asked_about_in_the_chat_and_refused_on_a_pipe(tmp_path: Path) -> None:
+    with lab(tmp_path) as runs:
+        done = runs.run("-p", "RUN: touch made", "--approve", "ask", "--store", "off")
+        assert b"nobody can be asked" in done.stderr
+        assert not (runs.work / "made").exists()
+        tty = Tty(runs, "--approve", "ask", "--store", "off")
+        try:
+            assert " ask " in tty.wait("OV -")
+            tty.read(0.3)
+            tty.send("RUN: touch made")
+            tty.read(0.2)
+            tty.send("\r")
+            tty.wait("Run this command?")
+            tty.read(0.6)
+            tty.send("3")
+            tty.wait("refused this call")
+            assert not (runs.work / "made").exists()
+            tty.wait("OV -")
+            tty.read(0.3)
+            tty.send("RUN: touch made twice")
+            tty.read(0.2)
+            tty.send("\r")
+            tty.wait("> 1. yes")
+            tty.read(0.6)
+            tty.send("\r")
+            tty.wait("OV -")
+            tty.read(1.0)
+            assert (runs.work / "made").exists()
+            tty.send("\x1bm")
+            tty.wait("approval edits")
+            tty.send("\x04")
+            assert tty.end() == 0
+        finally:
+            tty.close()
