@@ -11,8 +11,10 @@ from vikingpi.agent.hooks import Block
 from vikingpi.app.app import App
 from vikingpi.app.approval import Approval, mode_on
 from vikingpi.app.context import SessionContext
-from vikingpi.commands.approve import MODES, Mode, next_mode
+from vikingpi.commands.approve import next_mode
 from vikingpi.commands.chooser import Option
+from vikingpi.config.model import APPROVAL_MODES as MODES
+from vikingpi.config.model import ApprovalMode as Mode
 from vikingpi.config.model import Settings
 from vikingpi.events import Event, Notice
 from vikingpi.messages import ToolCall

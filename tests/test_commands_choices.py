@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from vikingpi.app.app import App
+from vikingpi.app.chat import equip
 from vikingpi.app.options import RunOptions
 from vikingpi.app.wiring import Seams, build_app, prepare
 from vikingpi.commands.chooser import Choices, Option
@@ -54,7 +55,9 @@ def play(folder: Path, work: Callable[[App], Awaitable[None]]) -> None:
         async with asyncio.TaskGroup() as group:
             provider = ScriptedProvider(lambda request: Step(text=f"answer to {text_of(request.messages[-1])[-40:]}"))
             seams = Seams(HttpTransport(), provider, scripted_model("scripted"))
-            app = build_app(prepare(RunOptions(store="off"), env, project), "repl", group.create_task, seams)
+            prepared = prepare(RunOptions(store="off"), env, project)
+            app = build_app(prepared, "repl", group.create_task, seams)
+            equip(app, prepared)
             await app.start()
             try:
                 await work(app)

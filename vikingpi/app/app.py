@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from vikingpi.agent.hooks import HookChain, StartReason
 from vikingpi.agent.loop import Agent
@@ -12,14 +12,17 @@ from vikingpi.agent.templates import Library
 from vikingpi.app.sessions import Folder, Opened
 from vikingpi.app.shell import UserShell
 from vikingpi.command import Command
-from vikingpi.commands.chooser import Chooser
-from vikingpi.commands.controls import Controls
 from vikingpi.config.model import Settings
 from vikingpi.events import Event, StoreState
 from vikingpi.llm.base import Model
 from vikingpi.messages import AssistantMessage, ImagePart, TextPart, UserMessage
 from vikingpi.session.file import SessionLog
 from vikingpi.tools.base import close_tools
+
+if TYPE_CHECKING:
+    from vikingpi.app.approval import Approval
+    from vikingpi.commands.chooser import Chooser
+    from vikingpi.commands.controls import Controls
 
 
 class TakeoverControl(Protocol):
@@ -114,6 +117,7 @@ class App:
         self.library = Library()
         self.chooser: Chooser | None = None
         self.controls: Controls | None = None
+        self.approval: Approval
         self.shell = UserShell(lambda: self.parts.agent, lambda: self.running)
         self._open_parts = open_parts
         self._close_shared = close_shared
@@ -200,7 +204,7 @@ class App:
             self._context_tokens,
             model.context_window,
             store,
-            self.controls.approval.mode if self.controls is not None else "off",
+            self.approval.mode,
         )
 
     async def close(self, reason: str) -> None:

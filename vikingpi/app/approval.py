@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from vikingpi.agent.hooks import AgentHooks, Block, HookContext, PromptPatch
-from vikingpi.commands.approve import MODES, Mode
 from vikingpi.commands.chooser import Chooser, Option
+from vikingpi.config.model import APPROVAL_MODES as MODES
+from vikingpi.config.model import ApprovalMode as Mode
 from vikingpi.decode import Json, as_dict, as_list, as_str
 from vikingpi.events import Notice
 from vikingpi.messages import ToolCall, UserMessage
@@ -39,9 +40,8 @@ def mode_on(branch: Sequence[Entry]) -> Mode | None:
     for entry in reversed(branch):
         data = as_dict(entry.raw.get("data")) if entry.raw.get("customType") == TYPE else state_data(entry)
         word = data.get("mode" if entry.raw.get("customType") == TYPE else "approval")
-        found = next((mode for mode in MODES if mode == word), None)
-        if found is not None:
-            return found
+        if word in MODES:
+            return MODES[MODES.index(word)]
     return None
 
 
@@ -49,7 +49,7 @@ class Approval(AgentHooks):
     """Decides about each call. A fault in asking is a no: this hook never lets a call through by accident."""
 
     def __init__(self, given: Mode | None, setting: Mode, cwd: Path, chooser: Callable[[], Chooser | None]) -> None:
-        self._given = given
+        self._given: Mode | None = given
         self._setting: Mode = setting
         self._cwd = cwd
         self._chooser = chooser

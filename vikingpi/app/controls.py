@@ -8,7 +8,6 @@ from pathlib import Path
 
 from vikingpi.app import switching
 from vikingpi.app.app import App
-from vikingpi.commands.approve import ApprovalControl
 from vikingpi.commands.controls import Controls
 from vikingpi.decode import as_dict
 from vikingpi.errors import SessionError
@@ -142,6 +141,6 @@ class Models:
         return choice.model, choice.thinking_level
 
 
-def make_controls(app: App, catalog: Catalog, approval: ApprovalControl) -> Controls:
+def make_controls(app: App, catalog: Catalog) -> Controls:
     """Put together what commands may do."""
-    return Controls(Sessions(app), Tree(app), Models(app, catalog), approval)
+    return Controls(Sessions(app), Tree(app), Models(app, catalog), app.approval)

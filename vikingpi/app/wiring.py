@@ -18,7 +18,6 @@ from vikingpi.agent.templates import Library, skills_text
 from vikingpi.app.app import App, MemoryControl, Parts, TakeoverControl
 from vikingpi.app.approval import Approval
 from vikingpi.app.context import SessionContext, session_ref, whole_branch
-from vikingpi.app.controls import make_controls
 from vikingpi.app.leftovers import sweep
 from vikingpi.app.memory import build_memory, memory_of
 from vikingpi.app.models import ModelChoice, choose_model
@@ -28,7 +27,6 @@ from vikingpi.app.secrets import REDACT_OFF, make_redactor
 from vikingpi.app.sessions import Folder, Opened, learn_start, new_session, open_chosen, session_folder
 from vikingpi.app.stores import OpenStore, StoreChoice, build_takeover, choose_store, open_store
 from vikingpi.commands.chooser import Chooser
-from vikingpi.commands.misc import all_commands
 from vikingpi.config.load import bypassed, load
 from vikingpi.config.model import Settings
 from vikingpi.config.paths import PROJECT_FOLDER, Paths, home_of, locate
@@ -126,10 +124,9 @@ def build_app(prepared: Prepared, mode: Mode, spawn: Spawn, seams: Seams | None 
     app = App(prepared.settings, builder.open_parts, builder.close)
     app.folder = prepared.folder
     builder.chooser = lambda: app.chooser
-    app.controls = make_controls(app, prepared.catalog, builder.approval)
+    app.approval = builder.approval
     app.library = prepared.library
-    commands = all_commands(app)
-    app.commands = tuple(sorted((*commands, *prepared.extensions.commands(commands)), key=lambda one: one.name))
+    app.commands = prepared.extensions.commands(())
     for extension in prepared.extensions.extensions:
         app.subscribe(extension.hooks.tell)
     return app

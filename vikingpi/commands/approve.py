@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Protocol
 
 from vikingpi.command import Command
+from vikingpi.config.model import APPROVAL_MODES as MODES
+from vikingpi.config.model import ApprovalMode as Mode
 
-Mode = Literal["off", "ask", "edits", "read-only"]
-MODES: tuple[Mode, ...] = ("off", "ask", "edits", "read-only")
 MEANING: dict[Mode, str] = {
     "off": "everything runs",
     "ask": "commands and changes of files wait for a yes",

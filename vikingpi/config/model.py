@@ -6,6 +6,9 @@ numbers into their range and falls back to the default for what has the wrong ty
 
 from typing import Annotated, Literal, NamedTuple
 
+ApprovalMode = Literal["off", "ask", "edits", "read-only"]
+APPROVAL_MODES: tuple[ApprovalMode, ...] = ("off", "ask", "edits", "read-only")
+
 
 class Compaction(NamedTuple):
     enabled: bool = True
@@ -39,7 +42,7 @@ class Tools(NamedTuple):
 
 
 class Settings(NamedTuple):
-    approval: Literal["off", "ask", "edits", "read-only"] = "off"
+    approval: ApprovalMode = "off"
     bypass_patterns: tuple[str, ...] = ()
     capture_assistant_turns: bool = True
     capture_max_length: Annotated[int, 200, 100_000] = 24_000

@@ -91,9 +91,11 @@ async def _interface(
     app: App, prepared: Prepared, mode: Mode, prompts: Sequence[Prompt], interrupts: Interrupts
 ) -> int:
     if mode == "repl":
+        from vikingpi.app.chat import equip
         from vikingpi.ui.actions import Places
         from vikingpi.ui.repl import run_repl
 
+        equip(app, prepared)
         places = Places(prepared.paths.history, prepared.paths.state / "images")
         return await run_repl(app, prompts, places, interrupts, first="/resume" if prepared.options.resume else "")
     show = run_json if prepared.options.mode == "json" else run_print
