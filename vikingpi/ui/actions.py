@@ -119,7 +119,7 @@ class Doer:
         try:
             controls.approval.choose(mode)
         except VpiError as error:
-            self._desk.printer.line(Line(str(error), "error", error.hint), gap=True)
+            self._desk.printer.line(Line(str(error), "error", error.hint))
             return
         self._desk.view.figures = self._desk.app.status()
         self.hint(f"approval {mode}: {MEANING[mode]}", HINT_SECONDS)
