@@ -128,6 +128,7 @@ class SimStore:
         self.up = True
         self.faults: list[Fault] = []
         self.poison: frozenset[str] = frozenset()
+        self.broken: frozenset[str] = frozenset()
         self.calls: list[str] = []
 
     @property
@@ -144,6 +145,8 @@ class SimStore:
 
     async def add_messages(self, name: str, messages: Sequence[StoreMessage]) -> None:
         self._reach(f"add {len(messages)}")
+        if name in self.broken:
+            raise StoreUnreachable("internal error", may_have_stored=True)
         if self.faults[:1] == ["poison"]:
             self.faults.pop(0)
             self.poison |= {m.marks[0] for m in messages[:1] if not m.marks[0].startswith(("seed:", "refused:"))}
@@ -282,8 +285,11 @@ class Process(NamedTuple):
 
     async def work(self) -> str:
         """One pass of what the background does."""
-        await self.engine.courier.deliver_all()
-        return await self.engine.advance()
+        line = "unreachable"
+        if await self.engine.courier.deliver_own() not in ("unreachable", "denied"):
+            line = await self.engine.advance()
+            await self.engine.courier.deliver_others()
+        return line
 
     def request(self) -> tuple[Message, ...]:
         return self.hooks.context(self.ctx, build_context(self.session.branch()))

@@ -103,7 +103,7 @@ def test_rows_of_another_identity_wait_and_are_counted(ledger: Ledger) -> None:
     generation = ledger.generations.open(other.id, "pi-b", "b", "", 0)
     ledger.messages.insert(generation.id, rows("e1"))
     here = ledger.stores.get("here")
-    assert ledger.generations.unfinished(here.id) == ()
+    assert ledger.generations.unfinished(here.id, 1) == ()
     assert ledger.stores.elsewhere(here.id) == (("elsewhere", 1),)
 
 
@@ -164,7 +164,7 @@ def test_a_full_disk_is_told_once_and_everything_is_captured_later(tmp_path: Pat
         assert len(told) == 1 and "disk is full" in told[0].text and told[0].hint
         db.execute("PRAGMA max_page_count = 1000000")
         await vpi.say("last")
-        await vpi.engine.courier.deliver_all()
+        await vpi.engine.courier.deliver_own()
         marks = server.marks(f"pi-{vpi.session.id}")
         assert marks == [entry.id for entry in vpi.session.branch() if entry.type == "message"]
 

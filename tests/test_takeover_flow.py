@@ -252,7 +252,7 @@ def test_a_session_made_anew_is_noticed_by_its_birth_whatever_its_counts_say(tmp
         vpi = process(tmp_path, SimStore(server))
         name = f"pi-{vpi.session.id}"
         await vpi.say("the codename is ALPHA")
-        await vpi.engine.courier.deliver_all()
+        await vpi.engine.courier.deliver_own()
         del server.sessions[name]
         foreign = StoreMessage("user", ({"type": "text", "text": "foreign"},), "", "", ())
         server.session(name).live += [foreign] * 9
@@ -275,7 +275,7 @@ def test_an_archive_without_the_target_never_stands_for_it(tmp_path: Path) -> No
         vpi = process(tmp_path, sim)
         await vpi.say("the codename is ALPHA " + "filler " * 40)
         await vpi.say("the port is 7071")
-        await vpi.engine.courier.deliver_all()
+        await vpi.engine.courier.deliver_own()
         sim.faults = ["gateway-lost"]
         await vpi.work()
         server.commit(f"pi-{vpi.session.id}", 3, "foreign")
@@ -325,5 +325,72 @@ def test_a_pinned_profile_that_a_compaction_swallows_is_written_again_behind_it(
         await vpi.hooks.session_compact(vpi.ctx, vpi.session.branch()[-1].id)
         profiles = [entry for entry in vpi.session.branch() if entry.raw.get("customType") == "ov-profile"]
         assert len(profiles) == 2
+
+    asyncio.run(run())
+
+
+def test_a_session_that_the_store_does_not_take_holds_no_other_session_up(tmp_path: Path) -> None:
+    async def run() -> None:
+        server = SimServer()
+        sim = SimStore(server)
+        other = process(tmp_path, sim)
+        sim.up = False
+        await other.say("left behind")
+        await other.work()
+        sim.up, sim.broken = True, frozenset({f"pi-{other.session.id}"})
+        vpi = process(tmp_path, sim, clock=other.clock)
+        for turn in range(4):
+            await vpi.say(f"fact-{turn} is V{turn} " + "filler " * 40)
+            await vpi.work()
+            vpi.clock.ms += 1_000
+        assert vpi.shown().startswith(OVERVIEW_MARKER)
+        assert vpi.engine.courier.state().connected
+        sim.broken = frozenset()
+        vpi.clock.ms += 120_000
+        await vpi.work()
+        assert len(server.marks(f"pi-{other.session.id}")) == 2
+
+    asyncio.run(run())
+
+
+def test_a_generation_that_was_given_up_is_never_opened_again_by_its_name(tmp_path: Path) -> None:
+    async def run() -> None:
+        server = SimServer()
+        vpi = process(tmp_path, SimStore(server))
+        await vpi.say("one " + "filler " * 40)
+        await vpi.say("two " + "filler " * 40)
+        server.instant = "failed"
+        await vpi.work()
+        server.instant = "good"
+        vpi.clock.ms += 120_000
+        await vpi.say("three " + "filler " * 40)
+        await vpi.work()
+        vpi.session.move_leaf(vpi.session.entries[1].id)
+        await vpi.say("another way")
+        await vpi.work()
+        first = server.marks(f"pi-{vpi.session.id}")
+        assert len(first) == len(set(first))
+        generation = vpi.engine.mirror.generation()
+        assert generation is not None and "__" in generation.name
+
+    asyncio.run(run())
+
+
+def test_an_empty_off_stretch_costs_no_fact_after_a_compaction(tmp_path: Path) -> None:
+    async def run() -> None:
+        vpi = process(tmp_path, SimStore(SimServer()))
+        await vpi.say("the codename is ALPHA " + "filler " * 40)
+        for on in (False, True):
+            vpi.ctx.append_custom("ov-off", {"on": on})
+        await vpi.say("the port is 7071")
+        kept = [entry for entry in vpi.session.branch() if entry.type == "message"][2].id
+        summary = {"summary": "the codename is ALPHA", "firstKeptEntryId": kept, "tokensBefore": 1}
+        vpi.session.append("compaction", summary)
+        again = process(tmp_path / "other", vpi.store, session=vpi.session, clock=vpi.clock)
+        vpi.session.fresh = False
+        for turn in range(4):
+            await again.say(f"turn {turn} " + "filler " * 40)
+            await again.work()
+        assert again.shown().startswith(OVERVIEW_MARKER) and "ALPHA" in again.shown()
 
     asyncio.run(run())

@@ -57,7 +57,7 @@ def test_tool_output_comes_along_only_on_request(tmp_path: Path, tools: bool) ->
         vpi.answer("there is a.txt")
         await end(vpi, hooks)
         await hooks.session_shutdown(vpi.ctx, "signal")
-        await vpi.engine.courier.deliver_all()
+        await vpi.engine.courier.deliver_others()
         (session,) = server.sessions.values()
         assert ("tool_output" in str([m.parts for m in session.live])) == tools
         assert len(session.live) == 3
@@ -74,7 +74,7 @@ def test_acknowledgements_stay_out_and_the_request_keeps_its_history(tmp_path: P
             vpi.user(text)
             vpi.answer("noted: " + text)
             await end(vpi, hooks)
-        await vpi.engine.courier.deliver_all()
+        await vpi.engine.courier.deliver_others()
         (session,) = server.sessions.values()
         assert [m.parts[0]["text"] for m in session.live if m.role == "user"] == ["use port 7071"]
         messages = hooks.context(vpi.ctx, build_context(vpi.session.branch()))
@@ -108,7 +108,7 @@ def test_a_commit_that_fails_is_owed_and_made_later(tmp_path: Path) -> None:
         vpi.user("something to remember")
         vpi.answer("noted")
         await end(vpi, hooks)
-        await vpi.engine.courier.deliver_all()
+        await vpi.engine.courier.deliver_others()
         sim.faults = ["refused"]
         assert "owed" in await hooks.commit(vpi.ctx)
         assert await hooks.commit(vpi.ctx) == "committed what was captured"

@@ -138,7 +138,7 @@ class Archiver:
         except StoreRejected as error:
             self._delivery.failed(error)
             commits.cancel(generation.id)
-            link.ledger.generations.postpone(generation.id, link.now() + _back_off(generation))
+            link.ledger.generations.postpone(generation.id, link.now() + BACK_OFF_MS)
             return Refused(str(error))
         except asyncio.CancelledError:
             commits.give_up(generation.id, link.now())

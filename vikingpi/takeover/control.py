@@ -67,7 +67,7 @@ class Control:
             f"identity     {row.identity}{' (the owner of the key is not known yet)' if link.provisional else ''}",
             f"session      {self._ctx.session_id}",
             f"generation   {generation.name if generation else '(opens with the first capture)'}"
-            f"{', given up: ' + row.last_error if generation and generation.closed else ''}",
+            f"{', given up; the next one opens with the next advance' if generation and generation.closed else ''}",
             f"user turns   {state.covered_user_turns} covered of {users}",
             f"pending      ~{state.pending_tokens} of {state.token_threshold} tokens",
             f"outbox       {state.outbox} undelivered, {state.dead} refused by the store",
@@ -106,7 +106,7 @@ class Control:
             courier.tell_state()
             return f"the store does not answer: {error}"
         courier.delivery.worked()
-        await courier.deliver_all()
+        await courier.deliver_own()
         return f"connected to {health.endpoint} (version {health.version}); {self.state().outbox} messages undelivered"
 
     async def switch(self, on: bool) -> str:
@@ -117,10 +117,10 @@ class Control:
         if on == (not is_off(self._ctx.branch())):
             return f"capturing is already {'on' if on else 'off'}"
         self._capture()
-        self._ctx.append_custom(OFF, {"on": on})
         generation = self._courier.mirror.generation()
         if generation is not None and not on:
             self._courier.link.ledger.messages.withdraw(generation.id)
+        self._ctx.append_custom(OFF, {"on": on})
         self._courier.tell_state()
         if on:
             return "capturing is on again; what was said while it was off stays out of the store"

@@ -34,8 +34,8 @@ class Courier:
         self._told: set[str] = set()
         self._state: StoreState | None = None
 
-    async def deliver_all(self) -> Outcome:
-        """Deliver everything that belongs to this store; return how it went for the open session."""
+    async def deliver_own(self) -> Outcome:
+        """Deliver what the open session has captured."""
         if (refusal := await self._identified()) is not None:
             self.tell_state()
             return refusal
@@ -43,14 +43,20 @@ class Courier:
         outcome: Outcome = "empty"
         if own is not None and not is_off(self._ctx.branch()):
             outcome = await self.deliver(own)
-        for other in self.link.ledger.generations.unfinished(self.link.row.id):
-            if outcome in ("unreachable", "denied"):
-                break
-            if own is None or other.id != own.id:
-                elsewhere = await self.deliver(other, own=False)
-                outcome = elsewhere if elsewhere in ("unreachable", "denied") else outcome
+            if is_off(self._ctx.branch()):
+                self.link.ledger.messages.withdraw(own.id)
         self.tell_state()
         return outcome
+
+    async def deliver_others(self) -> None:
+        """Deliver what other sessions left behind for this store."""
+        own = self.mirror.generation()
+        for other in self.link.ledger.generations.unfinished(self.link.row.id, self.link.now()):
+            if own is not None and other.id == own.id:
+                continue
+            if await self.deliver(other, own=False) in ("unreachable", "denied"):
+                break
+        self.tell_state()
 
     async def deliver(self, generation: Generation, *, own: bool = True) -> Outcome:
         """Deliver one generation."""

@@ -29,7 +29,7 @@ REST_MS, LONG_REST_MS = 10_000, 60_000
 BATCH = 100
 BATCH_BYTES = 8_000_000
 
-Outcome = Literal["empty", "busy", "waiting", "unreachable", "denied", "stopped"]
+Outcome = Literal["empty", "busy", "waiting", "anew", "unreachable", "denied", "stopped"]
 
 
 class Link:
@@ -79,6 +79,10 @@ def sole_writer(locks: Path, name: str) -> Generator[bool]:
         os.close(handle)
 
 
+class _Withdrawn(Exception):
+    """Rows of this batch were taken out of the outbox while it was being made."""
+
+
 class Delivery:
     """Sends the rows of any generation of one store."""
 
@@ -105,10 +109,12 @@ class Delivery:
                 return "busy"
             try:
                 if not await self._meet(generation) and own:
-                    return "stopped"
+                    return "anew"
                 return await self._drain(generation, deadline, batches)
+            except _Withdrawn:
+                return "waiting"
             except StoreError as error:
-                return self.failed(error)
+                return self.failed(error) if own else _other_failed(self, self._link, generation, error)
 
     def resting(self) -> bool:
         """Whether the store has just failed, in this process or another, and is left alone for a moment."""
@@ -234,7 +240,9 @@ class Delivery:
 
     async def _post(self, generation: Generation, rows: Sequence[Row], bodies: Sequence[StoreMessage]) -> None:
         link, messages = self._link, self._link.ledger.messages
-        messages.sending(generation.id, rows, link.now())
+        if messages.sending(generation.id, rows, link.now()) < len(rows):
+            messages.renew(generation.id, rows)
+            raise _Withdrawn
         try:
             await link.store.add_messages(generation.name, bodies)
         except StoreUnreachable as error:
@@ -249,6 +257,16 @@ class Delivery:
         except asyncio.CancelledError:
             messages.give_up(generation.id, rows, link.now())
             raise
+
+
+def _other_failed(delivery: Delivery, link: Link, generation: Generation, error: StoreError) -> Outcome:
+    """A fault with what another session left behind is its own, unless nobody listens or the key is refused."""
+    denied = isinstance(error, StoreRejected) and error.denied
+    if denied or (isinstance(error, StoreUnreachable) and error.refused):
+        return delivery.failed(error)
+    link.log({"event": "other_failed", "generation": generation.name, "error": str(error)})
+    link.ledger.generations.postpone(generation.id, link.now() + LONG_REST_MS)
+    return "waiting"
 
 
 def _stored(messages: Messages, generation: Generation, rows: Sequence[Row], marks: frozenset[str]) -> None:

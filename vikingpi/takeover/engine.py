@@ -16,6 +16,7 @@ from vikingpi.messages import OVERVIEW_MARKER
 from vikingpi.takeover.archiver import Accepted, Archiver, Broken, Committed, Pending, Refused
 from vikingpi.takeover.boundary import overview_text
 from vikingpi.takeover.courier import Courier
+from vikingpi.takeover.mirror import Mirror
 from vikingpi.takeover.plan import Plan, ends, mark_of, place, plan_advance, plan_before
 from vikingpi.tokens import estimate
 from vikingpi.untrusted import harmless
@@ -136,7 +137,7 @@ class Engine:
                 await self._sleep(self._settings.overview_poll_ms / 1000)
             now = self.link.ledger.generations.get(self.link.row.id, generation.name)
             commit = self.link.ledger.commits.get(generation.id)
-            mark = mark_of(self.mirror.stored(generation), commit.target_entry_id) if commit is not None else None
+            mark = _mark(self.mirror, generation, commit) if commit is not None else None
             if now is None or commit is None or mark is None:
                 return Pending("the commit belongs to another branch")
             verdict = await self._archiver.confirm(now, commit, mark)
@@ -190,8 +191,17 @@ class Engine:
         self._ctx.emit(CommitFailed(f"{verdict.reason}{archive}"))
 
 
+def _mark(mirror: Mirror, generation: Generation, commit: CommitRow) -> str | None:
+    """The mark that the archive must show; what lies before a resumed session's tail is loaded for it."""
+    mark = mark_of(mirror.stored(generation), commit.target_entry_id)
+    if mark is None and mirror.session.skipped():
+        mirror.session.load()
+        mark = mark_of(mirror.stored(generation), commit.target_entry_id)
+    return mark
+
+
 async def archive_now(engine: Engine) -> str:
     """Capture, deliver and commit whatever the pressure; say what was done or why not."""
     engine.mirror.capture()
-    await engine.courier.deliver_all()
+    await engine.courier.deliver_own()
     return await engine.advance(force=True)

@@ -52,6 +52,8 @@ class TakeoverHooks(AgentHooks):
         if shown.adopt:
             text = "pi wrote this session's newest takeover state; it goes on in a session of its own in the store"
             ctx.emit(Notice(text))
+        if shown.reset:
+            mirror.session.load()
         if mirror.generation() is not None:
             self._capture()
         if is_off(ctx.branch()):
@@ -121,18 +123,24 @@ class TakeoverHooks(AgentHooks):
             engine.mirror.write_state()
 
     async def _final_pass(self) -> None:
-        """What a one-shot run waits for after its answer was printed."""
+        """What a one-shot run waits for after its answer was printed: its own commit first, then other sessions."""
         polls = self._settings.wait == "overview"
-        engine, delivery = self._engine, self._engine.courier.delivery
-        if not delivery.connected:
-            await _within(engine, UNANSWERED_WAIT, engine.courier.deliver_all())
-        if delivery.connected is False:
+        engine, courier = self._engine, self._engine.courier
+        begun = engine.link.now()
+        if not courier.delivery.connected:
+            await _within(engine, UNANSWERED_WAIT, courier.deliver_own())
+        if courier.delivery.connected is False:
             return
-        limit = COMMIT_WAIT if delivery.connected else UNANSWERED_WAIT
+        limit = COMMIT_WAIT if courier.delivery.connected else UNANSWERED_WAIT
         if polls:
             limit += self._settings.overview_poll_ms * self._settings.overview_poll_max / 1000
-        if await _within(engine, limit, engine.courier.deliver_all()):
-            await _within(engine, limit, engine.advance(poll=polls, poll_open=polls))
+
+        async def work() -> None:
+            await courier.deliver_own()
+            await engine.advance(poll=polls, poll_open=polls)
+            await courier.deliver_others()
+
+        await _within(engine, limit - (engine.link.now() - begun) / 1000, work())
 
     async def _background(self) -> None:
         """Run a pass whenever something was captured, and now and then while something is left to do."""
@@ -145,9 +153,10 @@ class TakeoverHooks(AgentHooks):
                 engine.link.log({"event": "retry"})
             self._wake.clear()
             try:
-                if await engine.courier.deliver_all() not in ("unreachable", "denied"):
+                if await engine.courier.deliver_own() not in ("unreachable", "denied"):
                     await engine.advance()
-            except (VpiError, sqlite3.Error) as error:
+                    await engine.courier.deliver_others()
+            except (VpiError, sqlite3.Error, OSError) as error:
                 engine.link.log({"event": "pass_failed", "error": str(error)})
                 engine.courier.tell_once("pass", f"takeover is interrupted: {error}", "see /viking")
 

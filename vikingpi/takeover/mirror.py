@@ -56,9 +56,10 @@ class Mirror:
     def __init__(self, link: Link, ctx: HookContext, session: SessionRef, options: CaptureOptions) -> None:
         self._link = link
         self._ctx = ctx
-        self._session = session
+        self.session = session
         self._options = options
         self.mask = options.mask
+        self._opened = False
         self._seen: tuple[tuple[str, int], View, Boundary | None] | None = None
 
     def view(self) -> View:
@@ -71,8 +72,8 @@ class Mirror:
 
     def generation(self) -> Generation | None:
         """The generation that mirrors this branch, None before its first capture."""
-        own, named = f"pi-{self._session.id}", self.view().generation
-        name = named if named.startswith(f"{own}__") and not self._session.suffix else own + self._session.suffix
+        own, named = f"pi-{self.session.id}", self.view().generation
+        name = named if named.startswith(f"{own}__") and not self.session.suffix else own + self.session.suffix
         return self._link.ledger.generations.get(self._link.row.id, name)
 
     def stored(self, generation: Generation) -> Stored:
@@ -85,18 +86,19 @@ class Mirror:
         """Bring every complete entry into the ledger; return how many messages were new."""
         branch, shown, generation = self._ctx.branch(), self.view(), self.generation()
         ledger = self._link.ledger
-        if is_off(branch) or self._session.moved():
+        if is_off(branch) or self.session.moved():
             return 0
-        if shown.adopt or (generation is None and not (self._session.fresh and shown.state is None)):
+        virgin = self.session.fresh and not self._opened and shown.state is None
+        if shown.adopt or (generation is None and not virgin):
             return self.begin(None)
         if generation is None:
             with ledger.database.transaction():
                 rows = _rows(branch, 0, self._options)
-                made = self._open(f"pi-{self._session.id}", failures=0) if rows else None
+                made = self._open(f"pi-{self.session.id}", failures=0) if rows else None
                 return ledger.messages.insert(made.id, rows) if made is not None else 0
         tokens = {row.entry_id: row.tokens for row in ledger.messages.all(generation.id)}
         keys = [key for key in tokens if not key.startswith("seed:")]
-        branch, keys = _overlap(self._session, self._ctx, keys)
+        branch, keys = _overlap(self.session, self._ctx, keys)
         places = {entry.id: index for index, entry in enumerate(branch)}
         if any(key not in places for key in keys):
             return self.begin(None)
@@ -110,7 +112,7 @@ class Mirror:
         """Move the boundary to the commit's target: the state first, then the ledger. True when it moved."""
         branch, shown = self._ctx.branch(), self.view()
         at = place(branch, commit.target_entry_id)
-        if at < 0 or self._session.moved():
+        if at < 0 or self.session.moved():
             return False
         behind = [row.seq for row, end in ends(branch, self._link.ledger.messages.all(generation.id)) if end <= at]
         if at >= shown.first:
@@ -121,7 +123,7 @@ class Mirror:
     def write_state(self) -> None:
         """Persist what stands now, unless the newest state on the branch is newer than every message."""
         shown, generation = self.view(), self.generation()
-        if generation is None or shown.adopt or self._session.moved():
+        if generation is None or shown.adopt or self.session.moved():
             return
         for entry in reversed(self._ctx.branch()):
             if entry.type == "custom" and entry.raw.get("customType") == STATE:
@@ -145,13 +147,13 @@ class Mirror:
         The state is written first, then one transaction; 0 means that there is nothing to capture yet.
         """
         shown = self.view()
-        if self._session.moved() or not _rows(self._ctx.branch(), shown.first, self._options):
+        if self.session.moved() or not _rows(self._ctx.branch(), shown.first, self._options):
             return 0
-        name = f"pi-{self._session.id}__{secrets.token_hex(4)}"
+        name = f"pi-{self.session.id}__{secrets.token_hex(4)}"
         self._write_state(name, shown.covered, shown.summary if shown.covered >= 0 else "", 0)
         branch = self._ctx.branch()
         rows = _rows(branch, shown.first, self._options)
-        heard_off = shown.covered < 0 and any(index < shown.first for index in off_entries(branch))
+        heard_off = shown.covered < 0 and any(i < shown.first and is_message(branch[i]) for i in off_entries(branch))
         if shown.summary and not heard_off:
             stamp = datetime.fromtimestamp(self._link.now() / 1000, UTC).isoformat(timespec="milliseconds")
             rows.insert(0, seed_row(name, shown.summary, stamp.replace("+00:00", "Z"), self._options))
@@ -164,7 +166,7 @@ class Mirror:
             return ledger.messages.insert(generation.id, rows)
 
     def _open(self, name: str, failures: int) -> Generation:
-        session = self._session
+        session, self._opened = self.session, True
         return self._link.ledger.generations.open(self._link.row.id, name, session.id, session.file, failures)
 
     def _write_state(self, generation: str, covered: int, overview: str, archive: int) -> None:
@@ -181,12 +183,12 @@ class Mirror:
             fingerprint=fingerprint(branch[covered]) if covered >= 0 else None,
             pending_tokens=stored.pressure if stored is not None else 0,
             last_seen_user_turns=seen,
-            synced_entry_count=self._session.skipped()
+            synced_entry_count=self.session.skipped()
             + (first_uncaptured(stored) if stored is not None else len(branch)),
             last_covered_entry_id=branch[covered].id if covered >= 0 else "",
             generation=generation,
             archive_id=archive_id if covered >= 0 else "",
-            extra=self._session.extras(),
+            extra=self.session.extras(),
         )
         self._ctx.append_custom(STATE, state.to_data())
 

@@ -144,7 +144,9 @@ class OrdinaryHooks(AgentHooks):
 
     async def _pass(self, ctx: HookContext, *, ending: bool = False) -> None:
         """Deliver, then commit when enough is stored, when one is owed, or at the end."""
-        outcome, generation = await self._courier.deliver_all(), self._courier.mirror.generation()
+        outcome, generation = await self._courier.deliver_own(), self._courier.mirror.generation()
+        if outcome not in ("unreachable", "denied"):
+            await self._courier.deliver_others()
         if generation is None or outcome != "empty":
             return
         ledger, settings = self._link.ledger, ctx.settings
@@ -192,5 +194,5 @@ class OrdinaryHooks(AgentHooks):
             self._wake.clear()
             try:
                 await self._pass(ctx)
-            except (StoreError, sqlite3.Error) as error:
+            except (StoreError, sqlite3.Error, OSError) as error:
                 self._courier.tell_once("pass", f"capturing is interrupted: {error}", "see /viking")

@@ -44,7 +44,7 @@ def plan_advance(stored: Stored, keep_turns: int, *, running: bool) -> Plan | st
         dead=_dead(stored),
     )
     if target is None:
-        return "there is no further user turn to archive"
+        return _stopped(stored) or "there is no further user turn to archive"
     return _plan(
         stored, found, target._replace(user_turns=target.user_turns + turns_before(stored.branch, stored.shown))
     )
@@ -54,10 +54,21 @@ def plan_before(stored: Stored, first_kept: str) -> Plan | str:
     """Plan to archive everything before the entry `first_kept`, or say why not."""
     branch, found = stored.branch, _units(stored)
     end = next((i for i in range(place(branch, first_kept) - 1, -1, -1) if is_message(branch[i])), -1)
-    if end < stored.shown.first or end > _captured(stored, found) or end >= _dead(stored) or off_entries(branch):
+    if end < stored.shown.first or end > _captured(stored, found) or end >= _dead(stored) or _off(branch):
         return "not everything before the kept part is stored"
     turns = sum(1 for entry in branch[: end + 1] if is_user(entry)) + turns_before(branch, stored.shown)
     return _plan(stored, found, Target(branch[end].id, end, turns))
+
+
+def _stopped(stored: Stored) -> str:
+    """Say what the boundary can never move over, or nothing."""
+    if _off(stored.branch):
+        return "the boundary stops before what was said while capturing was off"
+    return "the boundary stops before a message that the store refused" if _dead(stored) < len(stored.branch) else ""
+
+
+def _off(branch: Sequence[Entry]) -> bool:
+    return any(is_message(branch[index]) for index in off_entries(branch))
 
 
 def mark_of(stored: Stored, target_entry_id: str) -> str | None:

@@ -202,12 +202,12 @@ class Generations:
         assert made is not None
         return made
 
-    def unfinished(self, store: int) -> tuple[Generation, ...]:
-        """Generations with undelivered messages, oldest first."""
+    def unfinished(self, store: int, now: int) -> tuple[Generation, ...]:
+        """Generations with undelivered messages that are not left alone at the moment, oldest first."""
         rows = self._db.execute(
-            f"""SELECT {_GENERATION} FROM generation g WHERE store = ? AND EXISTS (SELECT 1 FROM message m
-            WHERE m.generation = g.id AND m.state IN ('new', 'sending')) ORDER BY id""",
-            (store,),
+            f"""SELECT {_GENERATION} FROM generation g WHERE store = ? AND retry_at <= ? AND EXISTS (SELECT 1
+            FROM message m WHERE m.generation = g.id AND m.state IN ('new', 'sending')) ORDER BY id""",
+            (store, now),
         )
         return tuple(_generation(row) for row in rows)
 
@@ -234,10 +234,8 @@ class Generations:
             db.execute("DELETE FROM commit_ WHERE generation = ?", (generation,))
 
     def postpone(self, generation: int, retry_at: int) -> None:
-        """A commit was refused: the next attempt waits."""
-        self._db.execute(
-            "UPDATE generation SET retry_at = ?, failures = failures + 1 WHERE id = ?", (retry_at, generation)
-        )
+        """Leave it alone until then: its commit was refused, or its messages were not taken."""
+        self._db.execute("UPDATE generation SET retry_at = ? WHERE id = ?", (retry_at, generation))
 
     def drop(self, generation: int) -> None:
         self._db.execute("DELETE FROM generation WHERE id = ?", (generation,))
@@ -289,8 +287,9 @@ class Messages:
         )
         return tuple(Row(*row) for row in rows)
 
-    def sending(self, generation: int, rows: Sequence[Row], now: int) -> None:
-        self._update(generation, rows, "state = 'sending', sent_at = ?, gave_up_at = NULL", (now,))
+    def sending(self, generation: int, rows: Sequence[Row], now: int) -> int:
+        """Mark them before the request; return how many of them are still there."""
+        return self._update(generation, rows, "state = 'sending', sent_at = ?, gave_up_at = NULL", (now,))
 
     def done(self, generation: int, rows: Sequence[Row]) -> None:
         self._update(generation, rows, "state = 'done', gave_up_at = NULL, body = NULL", ())
@@ -314,12 +313,13 @@ class Messages:
         """Drop what was never sent, as if it had not been captured."""
         self._db.execute("DELETE FROM message WHERE generation = ? AND state = 'new'", (generation,))
 
-    def _update(self, generation: int, rows: Sequence[Row], change: str, values: tuple[int, ...]) -> None:
+    def _update(self, generation: int, rows: Sequence[Row], change: str, values: tuple[int, ...]) -> int:
         with self._database.transaction() as db:
-            db.executemany(
+            done = db.executemany(
                 f"UPDATE message SET {change} WHERE generation = ? AND seq = ?",
                 [(*values, generation, row.seq) for row in rows],
             )
+            return max(0, done.rowcount)
 
 
 class Commits:

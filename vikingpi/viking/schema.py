@@ -18,7 +18,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """,
         """
         CREATE TABLE generation (
-            id INTEGER PRIMARY KEY,
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
             store INTEGER NOT NULL REFERENCES store(id),
             name TEXT NOT NULL,
             session_id TEXT NOT NULL,
