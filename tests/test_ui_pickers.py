@@ -166,6 +166,16 @@ def test_escape_leaves_a_list_and_everything_is_as_it_was(runs: Lab) -> None:
         tty.close()
 
 
+def test_a_signal_ends_the_program_while_a_list_is_open(runs: Lab) -> None:
+    tty = start(runs, "-r", ready="no other session here")
+    try:
+        tty.process.terminate()
+        assert tty.end() == 143
+    finally:
+        tty.close()
+    assert tty.raw.rindex(b"\x1b[?1049l") > tty.raw.rindex(b"\x1b[?1049h")
+
+
 def test_a_choice_without_a_terminal_is_refused(runs: Lab) -> None:
     done = runs.run("-r", "hello")
     assert done.returncode == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import textwrap
 import time
 from collections.abc import Callable, Sequence
@@ -262,7 +263,20 @@ class Asker:
             terminal_size_polling_interval=None,
         )
         application.ttimeoutlen = application.timeoutlen = ESCAPE_SECONDS
-        return await application.run_async(handle_sigint=False, set_exception_handler=False)
+
+        def ended(future: asyncio.Future[int]) -> None:
+            if application.is_running and not application.is_done:
+                application.exit(result=None)
+
+        # The chat's own end, by a signal too, waits for what has the terminal.
+        chat = self._screen.future
+        if chat is not None:
+            chat.add_done_callback(ended)
+        try:
+            return await application.run_async(handle_sigint=False, set_exception_handler=False)
+        finally:
+            if chat is not None:
+                chat.remove_done_callback(ended)
 
 
 class _Question:
