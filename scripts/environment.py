@@ -20,6 +20,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 MAKING = ".vpi-making"
+LOCK = "requirements-dev.lock"
 
 
 class SetupError(Exception):
@@ -96,8 +97,37 @@ def create(venv: Path, python: str) -> None:
     (venv / MAKING).unlink()
 
 
+def install_locked(project: Path, venv: Path) -> None:
+    """Install what the lock file names, file by file as hashed there; a file with another hash is the end.
+
+    Where an index does not have these releases, what pyproject.toml allows is installed instead, and it is said.
+    """
+    lock = project / LOCK
+    if not lock.is_file():
+        return
+    command = [venv / "bin" / "python", "-I", "-m", "pip", "install", "-qq", "--no-input", "--require-hashes"]
+    options = ["--disable-pip-version-check", "-r", lock]
+    done = subprocess.run(
+        [*command, *options],
+        stdin=subprocess.DEVNULL,
+        stdout=sys.stderr,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode and "HASHES" in done.stderr.upper():
+        sys.stderr.write(done.stderr)
+        raise SetupError(
+            f"a package is not the one that {LOCK} names", "do not use this index; look at what it gave out"
+        )
+    if done.returncode:
+        say(f"the releases of {LOCK} are not to be had here; installing what pyproject.toml allows")
+
+
 def install(project: Path, venv: Path, kind: str) -> None:
     """Install the project in place; compat mode puts a plain path there, which costs nothing at start."""
+    if kind == "dev":
+        install_locked(project, venv)
     what = f"{project}[dev]" if kind == "dev" else str(project)
     command = [venv / "bin" / "python", "-I", "-m", "pip", "install", "-qq", "--no-input"]
     options = ["--disable-pip-version-check", "--config-settings", "editable_mode=compat", "--editable", what]

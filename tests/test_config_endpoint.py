@@ -65,8 +65,26 @@ def test_a_key_goes_only_where_it_was_written_for(tmp_path: Path) -> None:
 
 def test_the_key_of_the_user_does_not_go_to_the_host_of_a_project(tmp_path: Path) -> None:
     project = {"openviking": {"url": "http://project:1"}}
-    found = endpoint(loaded(tmp_path, {"openviking": {"apiKey": "k"}}, project=project, trusted=True))
-    assert (found.url, found.api_key) == ("http://project:1", "")
+    for config, env, source in (
+        ({"openviking": {"apiKey": "k"}}, {}, "config.json"),
+        ({}, {"OPENVIKING_API_KEY": "ek", "OPENVIKING_ACCOUNT": "a"}, "OPENVIKING_BASE_URL"),
+    ):
+        result = loaded(tmp_path, config, env=env, project=project, trusted=True)
+        assert result.endpoint is not None
+        assert result.endpoint[:4] == ("http://project:1", "", "", "")
+        (problem,) = result.problems
+        assert source in problem and "http://project:1" in problem
+
+
+def test_a_project_that_brings_its_own_key_gets_that_one(tmp_path: Path) -> None:
+    project = {"openviking": {"url": "http://project:1", "apiKey": "pk", "user": "pu"}}
+    env = {"OPENVIKING_ACCOUNT": "a"}
+    assert endpoint(loaded(tmp_path, env=env, project=project, trusted=True))[:4] == (
+        "http://project:1",
+        "pk",
+        "",
+        "pu",
+    )
 
 
 def test_the_root_key_of_a_server_is_never_used(tmp_path: Path) -> None:

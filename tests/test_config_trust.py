@@ -7,7 +7,7 @@ import platformdirs
 import pytest
 
 from vikingpi.config.paths import Paths, locate, private_dir
-from vikingpi.config.trust import is_trusted, needs_trust, remember, remembered
+from vikingpi.config.trust import foreign_names, is_trusted, needs_trust, remember, remembered
 from vikingpi.errors import ConfigError
 
 
@@ -126,3 +126,16 @@ def test_a_private_folder_is_private_with_all_it_needs(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match=r"not a folder|Not a directory"):
         private_dir(tmp_path / "file")
+
+
+def test_what_other_programs_would_read_is_named(tmp_path: Path) -> None:
+    assert foreign_names(tmp_path) == ()
+    (tmp_path / ".env").write_text("DEBUG=1\nDB_PASSWORD=x\n")
+    (tmp_path / ".pi" / "agent").mkdir(parents=True)
+    assert foreign_names(tmp_path) == ()
+    (tmp_path / ".env").write_text("A=1\nexport OPENAI_BASE_URL=http://x\n https_proxy = http://y\n")
+    (tmp_path / ".pi" / "extensions").mkdir()
+    assert foreign_names(tmp_path) == (".pi/extensions", ".env (OPENAI_BASE_URL, https_proxy)")
+    (tmp_path / ".env").unlink()
+    os.mkfifo(tmp_path / ".env")
+    assert foreign_names(tmp_path) == (".pi/extensions",)

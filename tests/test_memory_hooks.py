@@ -221,8 +221,8 @@ def test_a_long_prompt_is_searched_by_its_ends() -> None:
     lab = Lab(FakeMemoryStore())
     lab.prompt("begin " + "x" * 50_000 + " end")
     assert len(lab.store.queries[0].text) < 2100
-    assert lab.store.queries[0].text.startswith("begin")
-    assert lab.store.queries[0].text.endswith("end")
+    assert lab.store.queries[0].text.startswith("BEGIN")
+    assert lab.store.queries[0].text.endswith("END")
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,11 @@ def is_loopback(url: str) -> bool:
         return False
 
 
+def sent_openly(url: str) -> bool:
+    """Tell whether what is sent there can be read on the way: plain HTTP to another machine."""
+    return url[:8].lower() != "https://" and not is_loopback(url)
+
+
 def origin_of(url: str) -> str:
     """Return scheme, host and port, without credentials: what messages may show."""
     scheme, found, rest = url.partition("://")

@@ -74,14 +74,26 @@ def find_context_files(config_dir: Path, cwd: Path) -> tuple[ContextFile, ...]:
     """Find the instructions of the user, then those from the root down to `cwd`, one file per folder."""
     folders = [config_dir, *reversed(cwd.parents), cwd]
     original = _original_checkout(cwd)
+    project = _project_root(cwd)
     found: dict[Path, ContextFile] = {}
     for folder in folders:
         if folder == original:
             continue
-        file = next(filter(None, (_read(folder / name) for name in CONTEXT_NAMES)), None)
+        names = (folder / name for name in CONTEXT_NAMES)
+        file = next(filter(None, (_read(path) for path in names if not _leads_out(path, project))), None)
         if file is not None:
             found.setdefault(Path(file.path).resolve(), file)
     return tuple(found.values())
+
+
+def _project_root(cwd: Path) -> Path:
+    return next((folder for folder in (cwd, *cwd.parents) if (folder / ".git").exists()), cwd)
+
+
+def _leads_out(path: Path, project: Path) -> bool:
+    """Whether a project's file is a link to a file outside: it could bring any file of the user's into the prompt."""
+    inside = path.parent == project or project in path.parents
+    return inside and path.is_symlink() and not path.resolve().is_relative_to(project.resolve())
 
 
 def _tools(specs: Sequence[ToolSpec]) -> str:
@@ -127,8 +139,8 @@ def _read(path: Path) -> ContextFile | None:
 
 def _original_checkout(cwd: Path) -> Path | None:
     """Return the root of the repository whose work tree inside itself `cwd` lies in: its copy would come twice."""
-    root = next((folder for folder in (cwd, *cwd.parents) if (folder / ".git").exists()), None)
-    if root is None or not (root / ".git").is_file():
+    root = _project_root(cwd)
+    if not (root / ".git").is_file():
         return None
     try:
         pointer = (root / ".git").read_text("utf-8", "replace")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vikingpi.agent.hooks import HookContext
-from vikingpi.app.stores import OpenStore, Takeover, now_ms
-from vikingpi.config.load import Endpoint, peer_of
+from vikingpi.app.stores import OpenStore, Takeover, now_ms, peer_for
+from vikingpi.config.load import Endpoint
 from vikingpi.config.model import Settings
 from vikingpi.config.paths import Paths
 from vikingpi.debuglog import Log
@@ -94,7 +94,7 @@ def memory_of(
     env: Mapping[str, str],
 ) -> Memory:
     """Put the memory of a run together."""
-    peer = peer_of(cwd, settings, env)
+    peer = peer_for(opened, settings, cwd, env)
     only_peer = settings.recall_peer_scope == "actor" and bool(peer)
     file = opened.store.file if isinstance(opened.store, EmbeddedSessions) else StoreFile(paths.store_db)
     endpoint = opened.choice.endpoint

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from vikingpi.app.options import RunOptions
 from vikingpi.config.model import Settings
+from vikingpi.http_thread import origin_of, sent_openly
 from vikingpi.llm.base import Model
 from vikingpi.llm.local import with_local_servers
 from vikingpi.llm.registry import Catalog, Choice, default_model, first_of, resolve
@@ -48,3 +49,10 @@ def _flagged(options: RunOptions, catalog: Catalog) -> Choice:
     if options.model:
         return resolve(catalog, options.model, provider=options.provider, api_key=options.api_key)
     return Choice(first_of(catalog, options.provider, api_key=options.api_key))
+
+
+def open_key(model: Model) -> tuple[str, ...]:
+    """Warn of a key that goes over the network unencrypted."""
+    if not model.api_key or not model.base_url or not sent_openly(model.base_url):
+        return ()
+    return (f"the key of {model.provider} is sent unencrypted to {origin_of(model.base_url)}; use https://",)

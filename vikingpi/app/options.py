@@ -44,6 +44,7 @@ class RunOptions(NamedTuple):
     print_answer: Annotated[bool, Flag("Answer the prompt and exit.", "--print", "-p")] = False
     provider: Annotated[str, Flag("Provider of the model.", "--provider")] = ""
     resume: Annotated[bool, Flag("Choose a session to go on with.", "--resume", "-r")] = False
+    sandbox: Annotated[bool, Flag("Run commands in bubblewrap: only this folder, no network.", "--sandbox")] = False
     session: Annotated[str, Flag("Open a session: a path, an id or the beginning of one.", "--session")] = ""
     session_dir: Annotated[str, Flag("Folder of session files.", "--session-dir", metavar="DIR")] = ""
     session_id: Annotated[str, Flag("Open the session with this id, or create it.", "--session-id", metavar="ID")] = ""

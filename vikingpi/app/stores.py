@@ -123,6 +123,12 @@ def open_store(
     return OpenStore(choice, store, ledger, link, redactor, mode)
 
 
+def peer_for(opened: OpenStore, settings: Settings, cwd: Path, env: Mapping[str, str]) -> str:
+    """Give the peer id to work under; a secret in the folder's name stays out of it."""
+    shown = Path(opened.redactor.mask(str(cwd))[0]) if settings.capture_redact else cwd
+    return peer_of(shown, settings, env)
+
+
 def build_takeover(
     opened: OpenStore,
     ctx: HookContext,
@@ -137,7 +143,7 @@ def build_takeover(
     options = CaptureOptions(
         settings.capture_max_length,
         settings.capture_tool_max_chars,
-        peer_of(cwd, settings, env),
+        peer_for(opened, settings, cwd, env),
         *((counted.mask, counted.mask_json) if settings.capture_redact else (str, as_dict)),
     )
     takes_over = settings.takeover.enabled

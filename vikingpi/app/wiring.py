@@ -20,7 +20,7 @@ from vikingpi.app.approval import Approval
 from vikingpi.app.context import SessionContext, session_ref, whole_branch
 from vikingpi.app.leftovers import sweep
 from vikingpi.app.memory import build_memory, memory_of
-from vikingpi.app.models import ModelChoice, choose_model
+from vikingpi.app.models import ModelChoice, choose_model, open_key
 from vikingpi.app.options import RunOptions
 from vikingpi.app.resources import Places, find_library, system_file
 from vikingpi.app.secrets import REDACT_OFF, make_redactor
@@ -35,6 +35,7 @@ from vikingpi.debuglog import Log, open_log
 from vikingpi.errors import ConfigError, StoreError
 from vikingpi.events import Event, Notice
 from vikingpi.extensions.loader import Loaded, find_extensions, load_extensions
+from vikingpi.http_thread import origin_of, sent_openly
 from vikingpi.llm.base import Model, ProviderFor
 from vikingpi.llm.registry import Catalog, find_provider, load_catalog
 from vikingpi.memory.overview_writer import ModelInUse, ModelWriter
@@ -44,6 +45,7 @@ from vikingpi.session.entries import usage_to_json
 from vikingpi.session.file import SessionLog
 from vikingpi.tools.base import Tool, ToolContext
 from vikingpi.tools.builtin import builtin_tools, search_tools
+from vikingpi.tools.sandbox import Sandbox, make_sandbox
 
 Mode = Literal["repl", "print"]
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
@@ -64,6 +66,7 @@ class Prepared(NamedTuple):
     extensions: Loaded = Loaded()
     library: Library = Library()
     trusted: bool = False
+    sandbox: Sandbox | None = None
 
 
 class Seams(NamedTuple):
@@ -87,6 +90,8 @@ def prepare(options: RunOptions, env: Mapping[str, str], cwd: Path) -> Prepared:
             "no OpenViking server is configured", hint="set OPENVIKING_URL, or openviking.url in config.json"
         )
     notices = loaded.problems
+    if choice.endpoint is not None and choice.endpoint.api_key and sent_openly(choice.endpoint.url):
+        notices += (f"the OpenViking key is sent unencrypted to {origin_of(choice.endpoint.url)}; use https://",)
     if choice.why:
         notices += (f"the context store is off: {choice.why}",)
     elif choice.kind != "off" and not settings.capture_redact and not options.no_session:
@@ -96,7 +101,9 @@ def prepare(options: RunOptions, env: Mapping[str, str], cwd: Path) -> Prepared:
     extensions = load_extensions(_extension_files(options, paths, cwd, trusted=trusted))
     notices += extensions.notices
     library = find_library(_places(paths, cwd, env, trusted=trusted))
-    return Prepared(options, env, cwd, paths, settings, folder, choice, catalog, notices, extensions, library, trusted)
+    cage = _cage(paths, cwd, env, network=settings.tools.sandbox_network) if options.sandbox else None
+    found = (extensions, library, trusted)
+    return Prepared(options, env, cwd, paths, settings, folder, choice, catalog, notices, *found, cage)
 
 
 def _places(paths: Paths, cwd: Path, env: Mapping[str, str], *, trusted: bool) -> Places:
@@ -108,6 +115,11 @@ def _extension_files(options: RunOptions, paths: Paths, cwd: Path, *, trusted: b
     if trusted and folders:
         folders.append(cwd / PROJECT_FOLDER / "extensions")
     return find_extensions(folders, options.extensions, cwd)
+
+
+def _cage(paths: Paths, cwd: Path, env: Mapping[str, str], *, network: bool) -> Sandbox:
+    hidden = (paths.config, paths.data, paths.state, home_of(env) / ".openviking")
+    return make_sandbox(cwd, hidden, env, network=network)
 
 
 def build_app(prepared: Prepared, mode: Mode, spawn: Spawn, seams: Seams | None = None) -> App:
@@ -231,7 +243,7 @@ class _Builder:
 
     def _start_notices(self, reason: StartReason, opened: Opened, model: ModelChoice) -> tuple[str, ...]:
         first = self._prepared.notices if reason != "new" else ()
-        return (*first, *opened.notices, *model.notices)
+        return (*first, *opened.notices, *model.notices, *open_key(model.model))
 
     def _context_store(self, ctx: SessionContext, session: SessionLog) -> _Context:
         prepared = self._prepared
@@ -282,8 +294,10 @@ class _Builder:
         temp = prepared.paths.state / "tmp" / session.id
         env = {**prepared.env, "VPI_SESSION_ID": session.id, "VPI_SESSION_FILE": str(session.path or "")}
 
+        sandbox = prepared.sandbox.at(cwd) if prepared.sandbox is not None else None
+
         def tool_context(update: Callable[[str], None]) -> ToolContext:
-            return ToolContext(cwd, env, update, prepared.settings.tools.bash_timeout, temp)
+            return ToolContext(cwd, env, update, prepared.settings.tools.bash_timeout, temp, sandbox)
 
         return AgentDeps(
             session,

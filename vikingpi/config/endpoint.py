@@ -47,20 +47,28 @@ def choose(layers: Iterable[Layer]) -> tuple[Endpoint | None, str]:
     """Return the first address and what goes with it, and the peer id found on the way.
 
     Keys and names of a layer are used only with its own address, or where the layer names none: a key is never
-    sent to another host than the one it was written down for. To a host that a project names goes nothing that the
-    user wrote down elsewhere, the environment excepted.
+    sent to another host than the one it was written down for. To a host that a project names goes nothing that
+    stands anywhere else.
     """
     all_layers = list(layers)
     first = next((layer for layer in all_layers if layer.url), None)
     if first is None:
         return None, ""
-    known = all_layers[: all_layers.index(first) + 1] if first.is_project else all_layers
-    fitting = [layer for layer in known if layer.url in ("", first.url)]
+    fitting = [first] if first.is_project else [layer for layer in all_layers if layer.url in ("", first.url)]
 
     def pick(field: str) -> str:
         return next((value for layer in fitting if (value := getattr(layer, field))), "")
 
     return Endpoint(first.url, pick("api_key"), pick("account"), pick("user"), first.source), pick("peer_id")
+
+
+def held_back(layers: Iterable[Layer], endpoint: Endpoint | None) -> tuple[str, ...]:
+    """Say which keys are not sent because a project's file names the server."""
+    all_layers = list(layers)
+    if endpoint is None or not any(each.is_project and each.source == endpoint.source for each in all_layers):
+        return ()
+    sources = [each.source for each in all_layers if each.api_key and each.source != endpoint.source and not each.url]
+    return tuple(f"the OpenViking key of {name} is not sent to {endpoint.url}: a project names it" for name in sources)
 
 
 def environment_layer(env: Mapping[str, str]) -> tuple[Layer, tuple[str, ...]]:

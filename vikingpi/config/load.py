@@ -9,15 +9,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vikingpi.config.apply import Outcome, apply, field_name, fields_of, from_text
-from vikingpi.config.endpoint import Endpoint, Layer, choose, environment_layer, file_layers, settings_layer
+from vikingpi.config.endpoint import (
+    Endpoint,
+    Layer,
+    choose,
+    environment_layer,
+    file_layers,
+    held_back,
+    settings_layer,
+)
 from vikingpi.config.jsonfile import read_object
 from vikingpi.config.model import OpenViking, Settings
 from vikingpi.config.paths import PROJECT_FOLDER, Paths
-from vikingpi.config.trust import needs_trust
+from vikingpi.config.trust import foreign_names, needs_trust
 from vikingpi.decode import Json, as_dict
 from vikingpi.errors import ConfigError
 
-__all__ = ["Endpoint", "Loaded", "bypassed", "load", "peer_of"]
+__all__ = ["Endpoint", "Loaded", "bypassed", "described", "load", "peer_of"]
 
 _ENVIRONMENT = {
     "OPENVIKING_PEER_ID": "peerId",
@@ -29,6 +37,7 @@ _CAPTURE = ("captureAssistantTurns", "captureToolResults")
 _PEER = re.compile(r"[A-Za-z0-9_.-]*@?[A-Za-z0-9_.-]+")
 _UNSAFE = re.compile(r"[^A-Za-z0-9]")
 PEER_LENGTH = 255
+_MOST_LISTED = 1 << 20
 
 
 class Loaded(NamedTuple):
@@ -72,6 +81,7 @@ def load(
     foreign, file_problems = file_layers(env)
     problems += (*env_problems, *file_problems)
     endpoint, peer = choose((environment, *layers, *foreign))
+    problems += held_back((environment, *layers), endpoint)
     settings = _with_endpoint(settings, endpoint, peer)
     settings = _with_capture(settings, given, problems)
     return Loaded(settings, endpoint, tuple(dict.fromkeys(problems)))
@@ -103,24 +113,27 @@ def _files(paths: Paths, cwd: Path, trusted: bool, problems: list[str]) -> Itera
         yield values, str(paths.config_file), False
     asked = needs_trust(cwd, paths)
     project = cwd / PROJECT_FOLDER / "config.json"
+    if not trusted and (foreign := foreign_names(cwd)):
+        problems.append(f"{cwd}: vpi does not read {', '.join(foreign)}")
     if not asked:
         return
     if not trusted:
-        problems.append(f"{cwd} is not trusted; ignored: {', '.join(_ignored(asked, project))} (--trust uses them)")
+        problems.append(f"{cwd} is not trusted; ignored: {', '.join(described(cwd, asked))} (--trust uses them)")
         return
     values = read_object(project)
     if values is not None:
         yield values, str(project), True
 
 
-def _ignored(names: Sequence[str], project: Path) -> Iterator[str]:
+def described(cwd: Path, names: Sequence[str]) -> Iterator[str]:
     """Name what an untrusted folder brings, with the keys of its settings."""
+    project = cwd / PROJECT_FOLDER / "config.json"
     for name in names:
         keys: list[str] = []
         if name.endswith("/config.json"):
             try:
-                keys = list(_keys(read_object(project) or {}))
-            except ConfigError:
+                keys = list(_keys(read_object(project) or {})) if project.stat().st_size <= _MOST_LISTED else []
+            except (ConfigError, OSError):
                 keys = []
         more = ", ..." if len(keys) > 8 else ""
         yield f"{name} ({', '.join(keys[:8])}{more})" if keys else name

@@ -39,6 +39,7 @@ class Takeover(NamedTuple):
 
 class Tools(NamedTuple):
     bash_timeout: Annotated[float, 1, 86_400] = 600.0
+    sandbox_network: bool = False
 
 
 class Settings(NamedTuple):

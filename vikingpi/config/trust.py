@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,12 @@ from vikingpi.private import private_dir, private_open
 
 _FILES = ("config.json", "models.json", "SYSTEM.md", "APPEND_SYSTEM.md")
 _FOLDERS = ("extensions", "prompts", "skills", "themes")
+_FOREIGN = ("settings.json", "models.json", "mcp.json", "SYSTEM.md", "extensions", "hooks", "skills")
+_TELLING = (
+    r"(?im)^[ \t]*(?:export[ \t]+)?"
+    r"((?:OPENVIKING|OV|VPI|PI|LITELLM|OPENAI|ANTHROPIC)_\w+|\w*_?BASE_URL|\w*_PROXY)[ \t]*="
+)
+_MOST_READ = 1 << 16
 
 
 def is_trusted(paths: Paths, cwd: Path, override: bool | None) -> bool:
@@ -65,6 +72,20 @@ def needs_trust(cwd: Path, paths: Paths | None = None) -> tuple[str, ...]:
     if paths is not None and _real(folder) == _real(paths.config):
         return ()
     return tuple(f"{PROJECT_FOLDER}/{name}" for name in _used(folder))
+
+
+def foreign_names(cwd: Path) -> tuple[str, ...]:
+    """Name what lies in a folder and would change endpoints, keys or code in programs that read it; vpi never does."""
+    names = [f".pi/{name}" for name in _FOREIGN if (cwd / ".pi" / name).exists()]
+    try:
+        if (cwd / ".env").is_file():
+            with (cwd / ".env").open("rb") as file:
+                text = file.read(_MOST_READ).decode("utf-8", "replace")
+            found = tuple(dict.fromkeys(re.findall(_TELLING, text)))
+            names += [f".env ({', '.join(found[:4])}{', ...' if len(found) > 4 else ''})"] if found else []
+    except OSError:
+        pass
+    return tuple(names)
 
 
 def _used(folder: Path) -> Iterator[str]:

@@ -152,7 +152,16 @@ def masked(text: str, model: Model) -> str:
     secrets = [value for name, value in model.headers.items() if name.lower() in _HIDDEN_HEADERS]
     for secret in (model.api_key, *secrets, *(value.rpartition(" ")[2] for value in secrets)):
         if len(secret) >= 6:
-            text = text.replace(secret, "***")
+            text = _without_end(text.replace(secret, "***"), secret)
+    return text
+
+
+def _without_end(text: str, secret: str) -> str:
+    """Take out the beginning of a secret that stands where the text was cut."""
+    for length in range(len(secret) - 1, 5, -1):
+        for cut in ("", "..."):
+            if text.endswith(secret[:length] + cut):
+                return f"{text[: -length - len(cut)]}***{cut}"
     return text
 
 

@@ -73,7 +73,7 @@ class MemoryHooks(AgentHooks):
         ctx.append_custom(PROFILE_ENTRY, {"block": self._profile})
 
     async def _pin_recall(self, ctx: HookContext, prompt: UserMessage) -> None:
-        settings, text = ctx.settings, query_of(prompt)
+        settings, text = ctx.settings, query_of(prompt, self._memory.mask)
         if not settings.recall_enabled or len(text) < settings.min_query_length or prompt.entry_id is None:
             return
         messages = self._shown()

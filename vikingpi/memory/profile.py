@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vikingpi.decode import as_dict, as_str
-from vikingpi.memory.recall import defused
 from vikingpi.session.entries import Entry
+from vikingpi.untrusted import harmless
 from vikingpi.viking.base import PROFILE_ENTRY
 
 _LEAD = "What is known about the user from earlier sessions. Newer statements of the user hold."
@@ -16,7 +16,7 @@ def profile_block(text: str) -> str:
     """Write the block, "" for a user of whom nothing is known."""
     if not text.strip():
         return ""
-    return f'<openviking-context source="profile">\n{_LEAD}\n\n{defused(text.strip())}\n</openviking-context>'
+    return f'<openviking-context source="profile">\n{_LEAD}\n\n{harmless(text.strip())}\n</openviking-context>'
 
 
 def pinned_profile(branch: Sequence[Entry]) -> str | None:

@@ -8,17 +8,19 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from vikingpi.decode import Json
 from vikingpi.messages import ImagePart, TextPart, ToolSpec
+from vikingpi.tools.sandbox import Sandbox
 
 
 class ToolContext(NamedTuple):
     """`update` takes the whole current tail of the output; `env` is what commands get; `temp_dir` is where full
-    outputs are kept (made 0700 when first needed); `bash_timeout` in seconds."""
+    outputs are kept (made 0700 when first needed); `bash_timeout` in seconds; with a `sandbox` commands run in it."""
 
     cwd: Path
     env: Mapping[str, str]
     update: Callable[[str], None]
     bash_timeout: float
     temp_dir: Path
+    sandbox: Sandbox | None = None
 
 
 class ToolOutcome(NamedTuple):

@@ -88,13 +88,14 @@ class BashTool:
         On cancellation its processes are ended, what there was is given to `context.update`, and the error passes.
         """
         output = Output(context.temp_dir)
+        prefix = context.sandbox.prefix(context.cwd, context.temp_dir) if context.sandbox is not None else ()
 
         def update() -> None:
             context.update(_clean(truncate.tail(output.text(final=False)).text))
 
         try:
             ending = await shell.run(
-                shell.Command(command, context.cwd, context.env, timeout, update), output, self._groups
+                shell.Command(command, context.cwd, context.env, timeout, update, prefix), output, self._groups
             )
             cut = truncate.tail(output.text(final=True))
             if cut.by is not None:

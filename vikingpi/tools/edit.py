@@ -15,7 +15,7 @@ from vikingpi.messages import ToolSpec
 from vikingpi.tools import atomic, diff
 from vikingpi.tools.base import ToolContext, ToolOutcome, text_outcome
 from vikingpi.tools.matching import Source, Span
-from vikingpi.tools.paths import explain, lock_key_of, open_regular, resolve, scrub
+from vikingpi.tools.paths import explain, lock_key_of, open_regular, resolve, scrub, writable
 
 _BOM = "\ufeff"
 
@@ -86,7 +86,7 @@ class EditTool:
         ]
         if not edits:
             raise ToolError("edits must hold at least one replacement")
-        return await asyncio.to_thread(_edit, name, resolve(name, context), edits)
+        return await asyncio.to_thread(_edit, name, writable(name, resolve(name, context), context), edits)
 
 
 def _edit(name: str, path: Path, edits: Sequence[_Edit]) -> ToolOutcome:

@@ -103,3 +103,10 @@ def open_regular(path: Path) -> tuple[int, os.stat_result]:
 def shown(name: str) -> str:
     """Write a name on one line of a listing."""
     return scrub(name).replace("\n", "\\n").replace("\r", "\\r")
+
+
+def writable(name: str, path: Path, context: ToolContext) -> Path:
+    """Return the path, or raise ToolError where a sandbox keeps it from being written."""
+    if context.sandbox is not None and not context.sandbox.allows(path):
+        raise ToolError(f"{scrub(name)} is outside of the sandbox: only the workspace can be written")
+    return path

@@ -56,13 +56,15 @@ class Groups:
 
 
 class Command(NamedTuple):
-    """`timeout` in seconds; `changed` is called at most ten times a second while output comes."""
+    """`timeout` in seconds; `changed` is called at most ten times a second while output comes; `prefix` stands before
+    the shell."""
 
     text: str
     cwd: Path
     env: Mapping[str, str]
     timeout: float
     changed: Callable[[], None]
+    prefix: tuple[str, ...] = ()
 
 
 async def run(command: Command, output: Output, groups: Groups) -> Ending:
@@ -164,7 +166,7 @@ def _start(command: Command) -> tuple[subprocess.Popen[bytes], int]:
     reader, writer = os.pipe()
     try:
         process = subprocess.Popen(
-            [os.fsencode(shell), b"-c", scrub(command.text).encode()],
+            [*map(os.fsencode, command.prefix), os.fsencode(shell), b"-c", scrub(command.text).encode()],
             stdin=subprocess.DEVNULL,
             stdout=writer,
             stderr=subprocess.STDOUT,
@@ -183,7 +185,7 @@ def _start(command: Command) -> tuple[subprocess.Popen[bytes], int]:
 
 def _shell(env: Mapping[str, str]) -> str:
     folders = ["/bin", "/usr/bin", *env.get("PATH", "").split(":")]
-    found = (f"{folder}/bash" for folder in folders if folder and os.access(f"{folder}/bash", os.X_OK))
+    found = (f"{folder}/bash" for folder in folders if folder.startswith("/") and os.access(f"{folder}/bash", os.X_OK))
     return next(found, "/bin/sh")
 
 

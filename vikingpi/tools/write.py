@@ -10,7 +10,7 @@ from vikingpi.errors import ToolError
 from vikingpi.messages import ToolSpec
 from vikingpi.tools import atomic
 from vikingpi.tools.base import ToolContext, ToolOutcome, text_outcome
-from vikingpi.tools.paths import explain, lock_key_of, resolve, scrub
+from vikingpi.tools.paths import explain, lock_key_of, resolve, scrub, writable
 
 _SPEC = ToolSpec(
     "write",
@@ -38,7 +38,7 @@ class WriteTool:
     async def run(self, arguments: Json, context: ToolContext) -> ToolOutcome:
         """Write; raise ToolError for what cannot be written."""
         name = as_str(arguments.get("path"))
-        path = resolve(name, context, new=True)
+        path = writable(name, resolve(name, context, new=True), context)
         data = scrub(as_str(arguments.get("content"))).encode()
         await asyncio.to_thread(_write, path, data)
         return text_outcome(f"Successfully wrote to {scrub(name)}")

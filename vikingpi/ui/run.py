@@ -21,6 +21,7 @@ from vikingpi.messages import ImagePart
 from vikingpi.ui.interrupts import SIGNALS, Interrupts
 from vikingpi.ui.json_mode import run_json
 from vikingpi.ui.plain import run_print, write
+from vikingpi.ui.trust_question import ask_trust
 
 # A long session makes many objects that stay: looking at them again and again costs a third of its resume.
 COLLECT_AFTER = (20_000, 20, 50)
@@ -30,12 +31,14 @@ Prompt = tuple[str, tuple[ImagePart, ...]]
 def run_options(options: RunOptions) -> int:
     """Run the program and return the exit code; ConfigError and SessionError before anything ran."""
     env, cwd = dict(os.environ), _working_directory()
+    interactive = not options.print_answer and options.mode == "text" and _is_terminal(sys.stdin, sys.stdout)
+    if interactive and not options.list_models:
+        options = ask_trust(options, env, cwd, sys.stdin, sys.stdout)
     prepared = prepare(options, env, cwd)
     if options.list_models:
         write(sys.stdout, asyncio.run(models_text(prepared.catalog, " ".join(options.words))))
         return 0
     limits = limits_of(options)
-    interactive = not options.print_answer and options.mode == "text" and _is_terminal(sys.stdin, sys.stdout)
     if interactive and any(limits):
         raise ConfigError("a limit is for runs without a chat", hint="add -p or --mode json")
     if options.resume and not interactive:

@@ -256,9 +256,8 @@ def _decoded(body: bytes) -> object:
 
 def _line(text: str, secret: str, limit: int = 240) -> str:
     """Make one short line of a text from outside, without the key."""
-    plain = text[: 4 * limit]
-    if secret:
-        plain = plain.replace(secret, "***")
+    # Hidden before it is cut: half a key is still half a key.
+    plain = (text.replace(secret, "***") if secret else text)[: 4 * limit]
     plain = _CONTROL.sub(" ", plain).strip()
     return plain if len(plain) <= limit else plain[: limit - 1] + "…"
 

@@ -1,0 +1,94 @@
+"""An optional cage for commands: bubblewrap, with only the workspace writable and the network off.
+
+The whole file system is there to be read, except vpi's own folders; `/tmp` is empty and each command's own; processes
+outside are not seen; what a command leaves in the background ends with it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from vikingpi.errors import ConfigError
+
+_PROGRAM = "bwrap"
+_PROBE_SECONDS = 10.0
+_KEPT_AS_IS = (".git/hooks", ".vpi")
+_HINT = "install bubblewrap, or run without --sandbox"
+
+
+class Sandbox(NamedTuple):
+    """`hidden` folders are empty inside; paths are real and absolute."""
+
+    program: str
+    workspace: Path
+    hidden: tuple[Path, ...]
+    network: bool = False
+
+    def prefix(self, cwd: Path, readable: Path) -> tuple[str, ...]:
+        """Give what stands before a command; `readable` is shown although it lies in a hidden folder."""
+        words = [self.program, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
+        words += self._hide(inside=False)
+        words += ["--bind", str(self.workspace), str(self.workspace)]
+        words += self._hide(inside=True)
+        for name in _KEPT_AS_IS:
+            if (kept := self.workspace / name).exists():
+                words += ["--ro-bind", str(kept), str(kept)]
+        words += ["--ro-bind-try", str(readable), str(readable)]
+        words += ["--unshare-all", *(["--share-net"] if self.network else []), "--die-with-parent"]
+        return (*words, "--chdir", str(cwd), "--")
+
+    def at(self, workspace: Path) -> Sandbox:
+        """Give the same cage around another workspace."""
+        return self._replace(workspace=Path(os.path.realpath(workspace)))
+
+    def allows(self, path: Path) -> bool:
+        """Tell whether a file may be written: what is inside of the workspace once all links are followed."""
+        real = Path(os.path.realpath(path))
+        closed = [self.workspace / name for name in _KEPT_AS_IS]
+        closed += [folder for folder in self.hidden if self._is_inside(folder)]
+        return real.is_relative_to(self.workspace) and not any(real.is_relative_to(folder) for folder in closed)
+
+    def _is_inside(self, folder: Path) -> bool:
+        return folder.is_relative_to(self.workspace) and folder != self.workspace
+
+    def _hide(self, *, inside: bool) -> Iterator[str]:
+        for folder in self.hidden:
+            if folder.is_dir() and folder != self.workspace and self._is_inside(folder) is inside:
+                yield from ("--tmpfs", str(folder))
+
+
+def make_sandbox(workspace: Path, hidden: Sequence[Path], env: Mapping[str, str], *, network: bool) -> Sandbox:
+    """Find bubblewrap and try it; ConfigError, which says why, when commands cannot be caged here."""
+    if not sys.platform.startswith("linux"):
+        raise ConfigError("--sandbox needs bubblewrap, which is for Linux only", hint="run without --sandbox")
+    program = _find(env)
+    if not program:
+        raise ConfigError("--sandbox needs bubblewrap (bwrap), which is not installed", hint=_HINT)
+    real = Path(os.path.realpath(workspace))
+    folders = tuple(dict.fromkeys(Path(os.path.realpath(folder)) for folder in hidden))
+    sandbox = Sandbox(program, real, folders, network)
+    try:
+        done = subprocess.run(
+            [*sandbox.prefix(real, real), "true"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PROBE_SECONDS,
+            check=False,
+            env=dict(env),
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConfigError(f"--sandbox: {program} cannot be run: {error}", hint=_HINT) from error
+    if done.returncode != 0:
+        said = " ".join(done.stderr.decode("utf-8", "replace").split())[:300] or f"exit code {done.returncode}"
+        raise ConfigError(f"--sandbox: bubblewrap does not work here: {said}", hint="run without --sandbox")
+    return sandbox
+
+
+def _find(env: Mapping[str, str]) -> str:
+    folders = [*(name for name in env.get("PATH", "").split(":") if name.startswith("/")), "/usr/bin", "/bin"]
+    return next((f"{name}/{_PROGRAM}" for name in folders if os.access(f"{name}/{_PROGRAM}", os.X_OK)), "")

@@ -1,0 +1,36 @@
+"""The question that a folder with settings or code of its own raises once, before anything of it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TextIO
+
+from vikingpi.app.options import RunOptions
+from vikingpi.config.load import described
+from vikingpi.config.paths import locate
+from vikingpi.config.trust import needs_trust, remember, remembered
+from vikingpi.safetext import literal
+from vikingpi.ui.plain import write
+
+_QUESTION = """\
+{folder} brings settings or code of its own:
+{names}
+Trusted, they can choose servers, keys and prompts, and run as you.
+Trust this folder? [y]es, [n]o (both are remembered), Enter for not now: """
+
+
+def ask_trust(options: RunOptions, env: Mapping[str, str], cwd: Path, source: TextIO, out: TextIO) -> RunOptions:
+    """Ask unless a flag, an earlier answer or the lack of such files decides; ConfigError for a broken trust.json."""
+    paths = locate(env)
+    if options.trust is not None or remembered(paths, cwd) is not None:
+        return options
+    names = needs_trust(cwd, paths)
+    if not names:
+        return options
+    listed = "\n".join(f"  {literal(name)}" for name in described(cwd, names))
+    write(out, _QUESTION.format(folder=literal(str(cwd)), names=listed))
+    answer = source.readline().strip().lower()
+    if answer in ("y", "yes", "n", "no"):
+        remember(paths, cwd, answer[0] == "y")
+    return options._replace(trust=answer in ("y", "yes"))
