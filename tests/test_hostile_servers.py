@@ -207,7 +207,7 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(1))
 @pytest.mark.parametrize("place", PLACES)
 def test_wrong_types_change_nothing_and_break_nothing(runs: Lab, place: str, seed: int) -> None:
     pairs = [(field, value) for value in WRONG for field in PLACES[place]]

@@ -221,11 +221,20 @@ def test_every_dependency_is_bounded_on_both_sides() -> None:
         assert operators == {">=", "<"}, name
 
 
+def own_folders() -> set[str]:
+    """Where this project may be installed from: its folder, the environment's, and its other work trees."""
+    listed = subprocess.run(
+        ["git", "worktree", "list", "--porcelain"], cwd=PROJECT, capture_output=True, text=True, check=False
+    )
+    trees = {line.removeprefix("worktree ") for line in listed.stdout.splitlines() if line.startswith("worktree ")}
+    return {str(PROJECT), str(Path(sys.prefix).resolve().parent), *trees}
+
+
 # Files that Python runs at every start. Only these may be there, and what they run is known.
 KNOWN_PTH = {
     r"distutils-precedence\.pth": r"import os; var = 'SETUPTOOLS_USE_DISTUTILS'; .*_distutils_hack.*",
     r"__editable__\.vikingpi-[\d.]+\.pth": r"import __editable___vikingpi_\w+_finder; .*install\(\)|"
-    + "|".join(re.escape(str(folder)) for folder in (PROJECT, Path(sys.prefix).resolve().parent)),
+    + "|".join(map(re.escape, own_folders())),
 }
 
 
