@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from vikingpi.agent.deps import AgentDeps
 from vikingpi.agent.hooks import AgentHooks, HookChain, StartReason
@@ -45,7 +45,9 @@ from vikingpi.session.entries import usage_to_json
 from vikingpi.session.file import SessionLog
 from vikingpi.tools.base import Tool, ToolContext
 from vikingpi.tools.builtin import builtin_tools, search_tools
-from vikingpi.tools.sandbox import Sandbox, make_sandbox
+
+if TYPE_CHECKING:
+    from vikingpi.tools.sandbox import Sandbox
 
 Mode = Literal["repl", "print"]
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
@@ -118,6 +120,8 @@ def _extension_files(options: RunOptions, paths: Paths, cwd: Path, *, trusted: b
 
 
 def _cage(paths: Paths, cwd: Path, env: Mapping[str, str], *, network: bool) -> Sandbox:
+    from vikingpi.tools.sandbox import make_sandbox
+
     hidden = (paths.config, paths.data, paths.state, home_of(env) / ".openviking")
     return make_sandbox(cwd, hidden, env, network=network)
 

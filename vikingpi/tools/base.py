@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from vikingpi.decode import Json
 from vikingpi.messages import ImagePart, TextPart, ToolSpec
-from vikingpi.tools.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from vikingpi.tools.sandbox import Sandbox
 
 
 class ToolContext(NamedTuple):

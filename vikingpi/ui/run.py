@@ -21,7 +21,6 @@ from vikingpi.messages import ImagePart
 from vikingpi.ui.interrupts import SIGNALS, Interrupts
 from vikingpi.ui.json_mode import run_json
 from vikingpi.ui.plain import run_print, write
-from vikingpi.ui.trust_question import ask_trust
 
 # A long session makes many objects that stay: looking at them again and again costs a third of its resume.
 COLLECT_AFTER = (20_000, 20, 50)
@@ -33,6 +32,8 @@ def run_options(options: RunOptions) -> int:
     env, cwd = dict(os.environ), _working_directory()
     interactive = not options.print_answer and options.mode == "text" and _is_terminal(sys.stdin, sys.stdout)
     if interactive and not options.list_models:
+        from vikingpi.ui.trust_question import ask_trust
+
         options = ask_trust(options, env, cwd, sys.stdin, sys.stdout)
     prepared = prepare(options, env, cwd)
     if options.list_models:
