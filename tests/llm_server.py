@@ -34,11 +34,11 @@ class Peer:
             if len(words) != 3:
                 return None
             headers: dict[str, str] = {}
-            while (row := self._file.readline().decode().strip()) != "":
+            while (row := self._file.readline().decode(errors="replace").strip()) != "":
                 name, _, value = row.partition(":")
                 headers[name.lower()] = value.strip()
             body = self._file.read(int(headers.get("content-length", "0")))
-        except OSError:
+        except (OSError, ValueError):
             return None
         seen = Seen(words[0], words[1], headers, body)
         self._server.seen.append(seen)

@@ -90,6 +90,7 @@ def test_code_of_many_lines_arrives_once_and_in_order(terminal: Open) -> None:
     t.send("CODE 1000")
     t.wait("> CODE 1000")
     t.send("\r")
+    t.wait_sent(1)
     for _ in range(20):
         t.send("k")
         t.read(0.02)
