@@ -394,3 +394,21 @@ def test_an_empty_off_stretch_costs_no_fact_after_a_compaction(tmp_path: Path) -
         assert again.shown().startswith(OVERVIEW_MARKER) and "ALPHA" in again.shown()
 
     asyncio.run(run())
+
+
+def test_two_calls_with_one_id_keep_both_outputs(tmp_path: Path) -> None:
+    async def run() -> None:
+        server = SimServer()
+        vpi = process(tmp_path, SimStore(server), config=settings(threshold=100_000))
+        call = ToolCall("same", "bash", {"command": "ls"})
+        vpi.user("twice")
+        vpi.answer("", [call, call])
+        vpi.result(call, "first output")
+        vpi.result(call, "second output")
+        vpi.answer("done")
+        await vpi.end_turn()
+        await vpi.work()
+        (session,) = server.sessions.values()
+        assert [part["tool_output"] for part in session.live[1].parts] == ["first output", "second output"]
+
+    asyncio.run(run())

@@ -105,13 +105,14 @@ def message_of(branch: Sequence[Entry], unit: Unit, options: CaptureOptions) -> 
     parts: list[Json] = [{"type": "text", "text": text}] if text.strip() else []
     marks = [entry.id]
     if role == "assistant":
-        results: dict[str, Entry] = {}
+        results: dict[str, list[Entry]] = {}
         for other in branch[unit.start + 1 : unit.end + 1]:
             if _role(other) == "toolResult":
-                results.setdefault(as_str(as_dict(other.raw["message"]).get("toolCallId")), other)
+                results.setdefault(as_str(as_dict(other.raw["message"]).get("toolCallId")), []).append(other)
                 marks.append(other.id)
         for call in _call_blocks(entry):
-            parts.append(_tool_part(call, results.get(as_str(call.get("id"))), options))
+            answers = results.get(as_str(call.get("id")), [])
+            parts.append(_tool_part(call, answers.pop(0) if answers else None, options))
     kind: MessageKind = "" if role in ("user", "assistant") else "tool_transport"
     return StoreMessage(
         "assistant" if role == "assistant" else "user",

@@ -159,9 +159,12 @@ class OrdinaryHooks(AgentHooks):
             row = CommitRow("", 0, keep, pressure, self._link.now(), None, 0, "", "")
             ledger.commits.begin(generation.id, row)
         try:
-            await self._link.store.commit(generation.name, keep)
+            receipt = await self._link.store.commit(generation.name, keep)
         except StoreError as error:
             self._courier.delivery.failed(error)
+            return
+        if receipt is None:
+            ledger.commits.cancel(generation.id)
             return
         ledger.commits.finish(generation.id, 0)
         self._link.log({"event": "ordinary_commit", "generation": generation.name, "keep": keep})
