@@ -371,3 +371,13 @@ def test_a_named_server_is_looked_for_although_another_model_is_configured(tmp_p
 def test_a_session_whose_model_is_gone_says_which(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="the session's model here/qwen is not available, and no other"):
         default_model(load(tmp_path, {}), "", ("here", "qwen"))
+
+
+def test_a_configured_provider_whose_variable_is_not_set_is_named(tmp_path: Path) -> None:
+    models = tmp_path / "models.json"
+    provider = {"baseUrl": "http://127.0.0.1:1/v1", "apiKey": "$MY_KEY", "models": [{"id": "mine"}]}
+    models.write_text(json.dumps({"providers": {"local": provider}}))
+    catalog = load_catalog(models, tmp_path / "auth.json", {})
+    with pytest.raises(ConfigError, match=r"the key of local is \$MY_KEY, which is not set") as caught:
+        default_model(catalog, "", None)
+    assert caught.value.hint == "export MY_KEY=..."

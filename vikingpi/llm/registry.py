@@ -160,6 +160,9 @@ def default_model(catalog: Catalog, setting: str, session: tuple[str, str] | Non
     if not usable:
         hint = NO_MODEL_HINT.format(auth=catalog.auth_file, models=catalog.models_file)
         lost = f"the session's model {wanted} is not available, and no other model is configured"
+        unset = next((setup for setup in catalog.setups.values() if setup.key.missing), None)
+        if unset is not None and not wanted:
+            raise _no_key(unset)
         raise ConfigError(lost if wanted else "no model is configured", hint=hint)
     first = usable[0]
     note = f"the session's model {wanted} is not available, using {first.provider}/{first.id}" if wanted else ""
