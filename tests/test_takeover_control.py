@@ -46,6 +46,51 @@ def test_what_is_undelivered_when_capturing_is_switched_off_never_reaches_the_st
     asyncio.run(run())
 
 
+def test_what_was_on_its_way_when_capturing_was_switched_off_is_never_sent_again(tmp_path: Path) -> None:
+    async def run() -> None:
+        server = SimServer()
+        sim = SimStore(server)
+        vpi = process(tmp_path, sim)
+        await vpi.say("on its way")
+        sim.faults = ["gateway-lost"]
+        await vpi.work()
+        await control_of(vpi).switch(False)
+        other = process(tmp_path, sim, clock=vpi.clock)
+        for _ in range(3):
+            vpi.clock.ms += 40_000
+            await other.say("another session")
+            await other.work()
+        assert "on its way" not in str([m.parts for s in server.sessions.values() for m in s.live])
+        await control_of(vpi).switch(True)
+        await vpi.say("after")
+        await vpi.work()
+        assert "on its way" in str([m.parts for m in server.sessions[f"pi-{vpi.session.id}"].live])
+
+    asyncio.run(run())
+
+
+def test_what_was_withdrawn_on_its_way_is_stored_after_all_when_capturing_is_resumed_at_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        server = SimServer()
+        sim = SimStore(server)
+        vpi = process(tmp_path, sim)
+        await vpi.say("on its way")
+        sim.faults = ["gateway-lost"]
+        await vpi.work()
+        for on in (False, True):
+            await control_of(vpi).switch(on)
+        await vpi.say("after " + "filler " * 40)
+        for _ in range(4):
+            vpi.clock.ms += 40_000
+            await vpi.work()
+        generation = vpi.engine.mirror.generation()
+        assert generation is not None
+        marks = [mark for mark in server.marks(generation.name) if not mark.startswith("seed:")]
+        assert marks == [entry.id for entry in vpi.session.branch() if entry.type == "message"]
+
+    asyncio.run(run())
+
+
 def test_a_commit_on_request_needs_no_pressure_and_says_what_it_did(tmp_path: Path) -> None:
     async def run() -> None:
         vpi = process(tmp_path, SimStore(SimServer()), config=settings(threshold=1_000_000))

@@ -156,7 +156,9 @@ class Delivery:
         for _ in range(batches):
             if not await self._settle(generation):
                 return "waiting"
-            rows = _batch(messages.next(generation.id, "new", BATCH))
+            found = messages.next(generation.id, "new", BATCH)
+            messages.remove(generation.id, [row for row in found if not row.body])
+            rows = _batch([row for row in found if row.body])
             if not rows:
                 return "empty"
             if link.now() >= deadline:
@@ -200,7 +202,8 @@ class Delivery:
         hidden = [row for row in rows if row.entry_id not in marks]
         late = [row for row in hidden if now - (row.gave_up_at or now) >= SETTLE_MS]
         _stored(messages, generation, shown, marks)
-        messages.renew(generation.id, late)
+        messages.renew(generation.id, [row for row in late if row.body])
+        messages.remove(generation.id, [row for row in late if not row.body])
         self.worked()
         link.log({"event": "settled", "done": len(shown), "again": len(late), "open": len(hidden) - len(late)})
         return len(late) == len(hidden)

@@ -96,6 +96,8 @@ class Mirror:
                 rows = _rows(branch, 0, self._options)
                 made = self._open(f"pi-{self.session.id}", failures=0) if rows else None
                 return ledger.messages.insert(made.id, rows) if made is not None else 0
+        if any(not row.body for row in ledger.messages.next(generation.id, "sending", 1_000_000)):
+            return self.begin(None)  # capturing was off and on again before anybody knew what had arrived
         tokens = {row.entry_id: row.tokens for row in ledger.messages.all(generation.id)}
         keys = [key for key in tokens if not key.startswith("seed:")]
         branch, keys = _overlap(self.session, self._ctx, keys)

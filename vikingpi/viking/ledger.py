@@ -306,12 +306,17 @@ class Messages:
         """A placeholder stands for this one on the store; its body is kept here."""
         self._update(generation, (row,), "state = 'dead', gave_up_at = NULL", ())
 
-    def forget(self, generation: int, before_seq: int) -> None:
-        self._db.execute("DELETE FROM message WHERE generation = ? AND seq < ?", (generation, before_seq))
+    def remove(self, generation: int, rows: Sequence[Row]) -> None:
+        """Drop rows as if they had not been captured."""
+        with self._database.transaction() as db:
+            keys = [(generation, row.seq) for row in rows]
+            db.executemany("DELETE FROM message WHERE generation = ? AND seq = ?", keys)
 
     def withdraw(self, generation: int) -> None:
-        """Drop what was never sent, as if it had not been captured."""
-        self._db.execute("DELETE FROM message WHERE generation = ? AND state = 'new'", (generation,))
+        """Drop what was never sent. What may be on its way loses its body: it is never sent again."""
+        with self._database.transaction() as db:
+            db.execute("DELETE FROM message WHERE generation = ? AND state = 'new'", (generation,))
+            db.execute("UPDATE message SET body = NULL WHERE generation = ? AND state = 'sending'", (generation,))
 
     def _update(self, generation: int, rows: Sequence[Row], change: str, values: tuple[int, ...]) -> int:
         with self._database.transaction() as db:
