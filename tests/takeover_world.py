@@ -202,6 +202,8 @@ class Seat:
             await self.turn()
 
     async def switch(self, on: bool) -> None:
+        if self.session.leaf_id is not None:
+            self.process()  # loads what a resumed session has to know of its past
         branch = self.session.branch()
         if branch and is_off(branch) == on:
             vpi = self.process()
