@@ -176,7 +176,7 @@ class SimStore:
                 shown += archive.messages
         return frozenset(mark for m in shown for mark in m.marks)
 
-    async def commit(self, name: str, keep: int, *, memories: bool = True) -> CommitReceipt | None:
+    async def commit(self, name: str, keep: int) -> CommitReceipt | None:
         self._reach("commit")
         if name not in self.server.sessions:
             return None

@@ -122,12 +122,8 @@ class SessionStore(Protocol):
         """Marks of the live messages, of archives still in the making, and of archives after `since_archive`."""
         ...
 
-    async def commit(self, name: str, keep: int, *, memories: bool = True) -> CommitReceipt | None:
-        """Archive all but the last `keep` messages, asking for an overview. None: there is no such session.
-
-        `memories` False leaves out long-term extraction, whose failure would fail the archive, where the store decides
-        that per commit (embedded); on a server only the `memories` of `ensure_session` does.
-        """
+    async def commit(self, name: str, keep: int) -> CommitReceipt | None:
+        """Archive all but the last `keep` messages, asking for an overview. None: there is no such session."""
         ...
 
     async def unfinished_task(self, name: str) -> bool:

@@ -98,7 +98,7 @@ class EmbeddedSessions:
     async def marks(self, name: str, since_archive: int) -> frozenset[str]:
         return await self.file.read(partial(_marks, name=check_session_name(name), since=since_archive))
 
-    async def commit(self, name: str, keep: int, *, memories: bool = True) -> CommitReceipt | None:
+    async def commit(self, name: str, keep: int) -> CommitReceipt | None:
         check_session_name(name)
         for _ in range(_COMMIT_TRIES):
             due = await self.file.read(partial(_due, name=name, keep=keep))

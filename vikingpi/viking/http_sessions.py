@@ -128,7 +128,7 @@ class HttpSessions:
             found |= archive.marks if archive else frozenset()
         return frozenset(found)
 
-    async def commit(self, name: str, keep: int, *, memories: bool = True) -> CommitReceipt | None:
+    async def commit(self, name: str, keep: int) -> CommitReceipt | None:
         path = f"{_path(name)}/commit"
         body: Json = {"keep_recent_count": min(max(0, keep), MAX_KEEP), "enable_working_memory": True}
         try:
