@@ -8,7 +8,7 @@ from vikingpi.app.resources import Places, find_library, system_file
 from vikingpi.app.wiring import Seams, build_app, prepare
 from vikingpi.config.paths import Paths
 from vikingpi.llm.scripted import ScriptedProvider, Step, scripted_model
-from vikingpi.messages import text_of
+from vikingpi.messages import UserMessage, text_of
 from vikingpi.net import HttpTransport
 from vikingpi.session.tree import build_context
 
@@ -56,6 +56,34 @@ def test_the_nearest_system_file_counts_alone(project: Path) -> None:
     put(project / ".vpi" / "SYSTEM.md", "project")
     assert system_file(places(project, trusted=False), "SYSTEM.md") == "user"
     assert system_file(places(project, trusted=True), "SYSTEM.md") == "project"
+
+
+@pytest.mark.parametrize("steering", [False, True], ids=["follow-up", "steering"])
+def test_what_is_typed_while_it_works_calls_them_too(project: Path, steering: bool) -> None:
+    home = project.parent.parent
+    put(home / "vpi" / "prompts" / "greet.md", "Say hello to $1.")
+    put(home / "vpi" / "skills" / "pdf" / "SKILL.md", SKILL.format("pdf"))
+    env = {"VPI_HOME": str(home / "vpi"), "HOME": str(home), "PATH": "/usr/bin:/bin"}
+    provider = ScriptedProvider([Step(text="a"), Step(text="b"), Step(text="c")])
+
+    async def run() -> tuple[tuple[str, ...], list[str]]:
+        async with asyncio.TaskGroup() as group:
+            seams = Seams(HttpTransport(), provider, scripted_model())
+            app = build_app(prepare(RunOptions(store="off"), env, project), "repl", group.create_task, seams)
+            await app.start()
+            agent = app.parts.agent
+            for typed in ("/greet Ada", "/skill:pdf now"):
+                (agent.steer if steering else agent.follow_up)(typed)
+            queued = agent.inbox.steering + agent.inbox.follow_ups
+            await app.submit("begin")
+            said = [one for one in build_context(app.parts.session.branch()) if isinstance(one, UserMessage)]
+            await app.close("quit")
+            return queued, [text_of(message) for message in said]
+
+    queued, said = asyncio.run(run())
+    assert queued == ("/greet Ada", "/skill:pdf now")
+    assert said[:2] == ["begin", "Say hello to Ada."]
+    assert said[2].startswith('<skill name="pdf"') and said[2].endswith("</skill>\n\nnow")
 
 
 def test_a_run_uses_them(project: Path) -> None:

@@ -21,7 +21,8 @@ def now_ms() -> int:
 
 class AgentDeps(NamedTuple):
     """`system` gives the system prompt without what hooks append. `tool_context` takes the function that shows a
-    running tool's output. `clock` returns ms since the epoch, `sleep` takes seconds."""
+    running tool's output. `clock` returns ms since the epoch, `sleep` takes seconds. `expand` gives what is sent for a
+    text that was queued."""
 
     session: SessionLog
     model: Model
@@ -35,3 +36,4 @@ class AgentDeps(NamedTuple):
     tool_context: Callable[[Callable[[str], None]], ToolContext]
     clock: Callable[[], int] = now_ms
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    expand: Callable[[str], str] = str

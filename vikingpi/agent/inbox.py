@@ -6,15 +6,19 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
-from vikingpi.messages import UserMessage, text_of
+from vikingpi.messages import TextPart, UserMessage, text_of
 
 T = TypeVar("T")
 
 
 class Inbox:
-    """Two queues. A message leaves its queue only after it was stored, so that none is ever in between."""
+    """Two queues. A message leaves its queue only after it was stored, so that none is ever in between.
 
-    def __init__(self) -> None:
+    `expand` turns a text as it was typed into what is sent; until then a queued text stays as it was typed.
+    """
+
+    def __init__(self, expand: Callable[[str], str] = str) -> None:
+        self._expand = expand
         self._steering: deque[UserMessage] = deque()
         self._follow_ups: deque[UserMessage] = deque()
 
@@ -28,11 +32,11 @@ class Inbox:
 
     def take_steering(self, store: Callable[[UserMessage], T]) -> T | None:
         """Store the oldest steering message and forget it; None where there is none."""
-        return _take(self._steering, store)
+        return self._take(self._steering, store)
 
     def take_follow_up(self, store: Callable[[UserMessage], T]) -> T | None:
         """Store the oldest follow-up and forget it; None where there is none."""
-        return _take(self._follow_ups, store)
+        return self._take(self._follow_ups, store)
 
     def drain(self) -> tuple[str, ...]:
         """Empty both queues and return their texts, steering first, for the editor."""
@@ -52,10 +56,10 @@ class Inbox:
     def __bool__(self) -> bool:
         return bool(self._steering or self._follow_ups)
 
-
-def _take(queue: deque[UserMessage], store: Callable[[UserMessage], T]) -> T | None:
-    if not queue:
-        return None
-    stored = store(queue[0])
-    queue.popleft()
-    return stored
+    def _take(self, queue: deque[UserMessage], store: Callable[[UserMessage], T]) -> T | None:
+        if not queue:
+            return None
+        parts = (TextPart(self._expand(part.text)) if isinstance(part, TextPart) else part for part in queue[0].content)
+        stored = store(queue[0]._replace(content=tuple(parts)))
+        queue.popleft()
+        return stored

@@ -29,7 +29,7 @@ class Agent:
 
     def __init__(self, deps: AgentDeps) -> None:
         self.deps = deps
-        self.inbox = Inbox()
+        self.inbox = Inbox(deps.expand)
         self.last_error: ProviderError | None = None
         self._meter = Meter()
         self._compactor = Compactor(self._meter)

@@ -314,6 +314,7 @@ class _Builder:
             prepared.settings,
             lambda: prompt,
             tool_context,
+            expand=prepared.library.expand,
         )
 
 
