@@ -13,7 +13,7 @@ from vikingpi.config.endpoint import Endpoint
 LIVE_URL = os.environ.get("VPI_TEST_OPENVIKING_URL", "")
 # What a server shows was written by the scripted model behind it: that figure proves that overviews arrive.
 SERVER = Endpoint(LIVE_URL, "", "", "", "test")
-LIVE = [pytest.param(SERVER, False, 45, id="openviking", marks=pytest.mark.live)] if LIVE_URL else []
+LIVE = [pytest.param(SERVER, False, 54, id="openviking", marks=pytest.mark.live)] if LIVE_URL else []
 
 
 @pytest.mark.parametrize(

@@ -185,6 +185,23 @@ def test_writes_the_servers_overviews(running: Running) -> None:
     assert sections["Session Title"] == {"op": "KEEP"}
 
 
+def test_a_section_that_the_server_calls_too_long_is_written_anew_in_fewer_lines(running: Running) -> None:
+    facts = [f"port-{number} is {7000 + number}" for number in range(60)]
+    known = "".join(f"- {fact}\n" for fact in facts[:50])
+    prompt = (
+        f"<current_wm># Working Memory\n\n## Key Facts & Decisions\n{known}\n## Open Issues\n- none\n</current_wm>\n"
+        f"<new_content>{'. '.join(facts[50:])}</new_content>\n"
+        'WARNING: "Key Facts & Decisions" has 50 bullets.\nThis section MUST be consolidated via UPDATE.'
+    )
+    answer = message_of(running.model.chat(user(prompt), tools=[UPDATE_TOOL]))
+    sections = json.loads(answer["tool_calls"][0]["function"]["arguments"])["sections"]
+    written = sections["Key Facts & Decisions"]
+    assert written["op"] == "UPDATE"
+    assert [fact for fact in facts if fact not in written["content"]] == []
+    assert 10 <= len(written["content"].splitlines()) <= 20
+    assert "none" not in written["content"]
+
+
 def test_overviews_go_wrong_when_told(running: Running) -> None:
     body = {"model": "m", "messages": [user(SUMMARY.format("harbour-code is KESTREL"))]}
     outcomes: list[tuple[int, str]] = []

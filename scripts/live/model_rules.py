@@ -15,11 +15,13 @@ Json = dict[str, Any]
 Kind = Literal["agent", "summary", "extraction", "planning", "embeddings", "other"]
 
 SERVER_MODEL = "scripted-server"
+FACTS = "Key Facts & Decisions"
+FEW = 20
 SECTIONS = (
     "Session Title",
     "Current State",
     "Task & Goals",
-    "Key Facts & Decisions",
+    FACTS,
     "Files & Context",
     "Errors & Corrections",
     "Open Issues",
@@ -28,6 +30,7 @@ _SPACED = re.compile(r"(?<![\w-])(?P<name>[^\W\d_][\w-]{1,40}) is (?P<value>[^\s
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _UNSPACED = re.compile(rf"(?P<name>[{_CJK}]{{2,12}}?)[是は](?P<value>[^\s.,;:!?\"'`)\]}}。、，；：！？]+)")
 _REMEMBER = re.compile(r"^\s*(?:\[user\]: )?Remember: (?P<line>.+)$", re.MULTILINE)
+_TOO_LONG = re.compile(rf'"{FACTS}" has \d+ bullets[^<]*MUST be consolidated')
 _STEP = re.compile(r"\bRUN: (?P<command>.+)|\bCALL: (?P<tool>\w+) (?P<arguments>\{.*\})")
 
 
@@ -105,18 +108,38 @@ def document(kept: Sequence[str]) -> str:
     bodies = dict.fromkeys(SECTIONS, "Nothing to note.")
     bodies["Session Title"] = "Scripted session"
     bodies["Current State"] = f"{len(kept)} facts are on record."
-    bodies["Key Facts & Decisions"] = "\n".join(f"- {line}" for line in kept) or "Nothing to note."
+    bodies[FACTS] = "\n".join(f"- {line}" for line in kept) or "Nothing to note."
     return "# Working Memory\n\n" + "\n\n".join(f"## {name}\n{body}" for name, body in bodies.items())
 
 
 def updates(text: str) -> Json:
-    """Decide per section how an overview changes: the facts of the new content are appended, the rest stays."""
+    """Decide per section how an overview changes: the facts of the new content are appended, the rest stays.
+
+    Of a section that a server calls too long it takes but a few new lines; that one is written anew in fewer lines.
+    """
     known = between(text, "current_wm")
     new = [line for line in sentences(between(text, "new_content") or text) if line not in known]
     sections: Json = {name: {"op": "KEEP"} for name in SECTIONS}
-    if new:
-        sections["Key Facts & Decisions"] = {"op": "APPEND", "items": new}
+    old = bullets(known) if _TOO_LONG.search(text) else []
+    if new and old:
+        sections[FACTS] = {"op": "UPDATE", "content": "\n".join(f"- {line}" for line in joined(old + new))}
+    elif new:
+        sections[FACTS] = {"op": "APPEND", "items": new}
     return {"sections": sections}
+
+
+def bullets(overview: str) -> list[str]:
+    """Give the facts of an overview, line by line."""
+    section = overview.partition(f"## {FACTS}\n")[2].partition("\n## ")[0]
+    return [line[2:].strip() for line in section.splitlines() if line.startswith("- ")]
+
+
+def joined(lines: Sequence[str]) -> list[str]:
+    """Join neighbours until there are at most `FEW` lines; nothing is left out."""
+    kept = list(lines)
+    while len(kept) > FEW:
+        kept = [" ".join(kept[at : at + 2]) for at in range(0, len(kept), 2)]
+    return kept
 
 
 def checkpoints(text: str, kept: Sequence[str]) -> list[str]:
