@@ -139,16 +139,6 @@ def test_viking_names_its_words_and_says_when_the_store_is_off() -> None:
     assert "overview" in words()
 
 
-def test_an_empty_overview_is_said() -> None:
-    class Empty(FakeStore):
-        def overview(self) -> str:
-            return ""
-
-    fake = app()
-    fake.parts.takeover = Empty()
-    assert "Nothing is covered" in run(fake, "viking", "overview")
-
-
 def test_viking_searches_and_expands_and_quotes_what_was_said() -> None:
     fake = app()
     assert run(fake, "viking", "search gateway") == "The context store is off."

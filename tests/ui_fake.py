@@ -46,6 +46,7 @@ from vikingpi.messages import (
 )
 from vikingpi.session.entries import Entry
 from vikingpi.session.file import SessionLog, memory_session
+from vikingpi.takeover.replaced import Replaced, Replacement
 from vikingpi.tools.base import ToolContext
 from vikingpi.tools.bash import BashTool, Execution
 
@@ -109,8 +110,8 @@ class FakeStore:
         self.asked.append(f"switch {on}")
         return "on" if on else "off"
 
-    def overview(self) -> str:
-        return "## Session Title\nA test"
+    def replaced(self) -> Replaced:
+        return Replaced(Replacement("## Session Title\nA test", "2026-11-30T14:00:00.000Z", 2, "archive_001"))
 
 
 class FakeMemory:

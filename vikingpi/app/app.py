@@ -17,6 +17,7 @@ from vikingpi.events import Event, StoreState
 from vikingpi.llm.base import Model
 from vikingpi.messages import AssistantMessage, ImagePart, TextPart, UserMessage
 from vikingpi.session.file import SessionLog
+from vikingpi.takeover.replaced import Replaced
 from vikingpi.tools.base import close_tools
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ class TakeoverControl(Protocol):
 
     def overview(self) -> str:
         """The overview that stands for the covered history, or empty."""
+        ...
+
+    def replaced(self) -> Replaced:
+        """What the model is shown in place of older history, and what it was shown before that."""
         ...
 
 

@@ -17,6 +17,7 @@ from vikingpi.llm.base import Model
 from vikingpi.messages import AssistantMessage, ImagePart
 from vikingpi.session.entries import Entry
 from vikingpi.session.known import Known
+from vikingpi.takeover.replaced import Replaced
 
 
 class OpenSession(Protocol):
@@ -107,7 +108,9 @@ class StoreControl(Protocol):
 
     async def switch(self, on: bool) -> str: ...
 
-    def overview(self) -> str: ...
+    def replaced(self) -> Replaced:
+        """What the model is shown in place of older history; SessionError when the session cannot be read."""
+        ...
 
 
 class MemoryControl(Protocol):

@@ -15,13 +15,13 @@ async def ask_memory(app: Host, word: str, rest: str) -> str:
     if memory is None:
         return MEMORY_OFF
     if word == "search":
-        return _quoted(await memory.search(rest)) if rest else "Say what to look for: `/viking search WORDS`."
-    return _quoted(await memory.expand(rest))
+        return quoted(await memory.search(rest)) if rest else "Say what to look for: `/viking search WORDS`."
+    return quoted(await memory.expand(rest))
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str, language: str = "") -> str:
     """Show a text as it is: what was said in a session is no Markdown of this answer."""
     fence = "```"
     while fence in text:
         fence += "`"
-    return f"{fence}\n{plain(text)}\n{fence}"
+    return f"{fence}{language}\n{plain(text)}\n{fence}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vikingpi.command import Command
 from vikingpi.commands.host import Host
 from vikingpi.commands.viking_memory import MEMORY_WORDS, ask_memory
+from vikingpi.commands.viking_overview import overview_text
 
 OFF = "The context store is off."
 WORDS = tuple(sorted(("commit", "off", "on", "overview", "reconnect", *MEMORY_WORDS)))
@@ -28,7 +29,7 @@ def viking_commands(app: Host) -> tuple[Command, ...]:
             case "off" | "on":
                 return await store.switch(argument == "on")
             case "overview":
-                return store.overview() or "Nothing is covered by an overview yet."
+                return overview_text(store.replaced())
             case "reconnect":
                 return await store.reconnect()
             case _:

@@ -10,6 +10,7 @@ from vikingpi.agent.hooks import HookContext
 from vikingpi.errors import StoreError
 from vikingpi.events import Notice, StoreState
 from vikingpi.takeover.courier import Courier
+from vikingpi.takeover.replaced import Replaced, replaced
 from vikingpi.takeover.state import OFF, is_off, is_user, turns_before
 from vikingpi.viking.ledger import CommitRow
 
@@ -47,6 +48,15 @@ class Control:
         """The overview that stands for the covered history, or empty."""
         shown = self._courier.mirror.view()
         return shown.summary if shown.covered >= 0 else ""
+
+    def replaced(self) -> Replaced:
+        """What the model is shown in place of older history, and what it was shown before that.
+
+        Reads the whole session; SessionError if that is impossible.
+        """
+        mirror = self._courier.mirror
+        mirror.session.load()
+        return replaced(self._ctx.branch(), mirror.view(), self._ctx.settings.takeover.overview_budget)
 
     async def report(self) -> str:
         """Everything about the store and this session's place in it."""

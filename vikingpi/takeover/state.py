@@ -155,7 +155,7 @@ def view(branch: Sequence[Entry]) -> View:
     if state is None or at < compaction:
         return shown
     covered = _covered(branch, at, state)
-    if covered == -1 or covered < shown.first:
+    if covered == -1 or 0 <= covered < shown.first:
         return shown
     if covered == -2:
         return shown._replace(reset="the last covered entry is not on this branch")

@@ -156,6 +156,7 @@ class Repl:
                 screen.invalidate()
             if self._stale and time.monotonic() >= self._figures_due:
                 self._figures()
+                screen.invalidate()
             if not (changed or self._stale or self._desk.work.busy or self._desk.bang.running):
                 self._wake.clear()
 
