@@ -20,7 +20,7 @@ GOLDEN = Path(__file__).parent / "data" / "sse"
 # litellm is imported once, in a process of its own: it takes seconds, warns, and would stay in this one.
 SCRIPT = """
 import warnings; warnings.simplefilter("ignore")
-import asyncio, json, os, socket, sys, time
+import asyncio, json, os, socket, sys, time, urllib.request
 connects = []
 real = socket.socket.connect
 def connect(self, address):
@@ -56,21 +56,35 @@ async def ask(path, provider="openai", id="gpt-5.2"):
             "reason": message.stop_reason,
             "usage": [usage.input, usage.output, usage.cache_read, usage.cache_write]}
 
-async def hang():
-    task = asyncio.create_task(ask("/hang"))
-    await asyncio.sleep(0.4)
+def held():
+    with urllib.request.urlopen(sys.argv[1] + "/held") as answer:
+        return json.load(answer)
+
+async def cancelled(path, provider, id):
+    # the seconds until the caller goes on, and until the server has lost the connection
+    task = asyncio.create_task(ask(path, provider, id))
+    while path not in held():
+        await asyncio.sleep(0.05)
+    await asyncio.sleep(0.2)
     started = time.monotonic()
     task.cancel()
     try:
         await task
     except asyncio.CancelledError:
-        return time.monotonic() - started
+        heard = time.monotonic() - started
+    while path in held() and time.monotonic() < started + 5:
+        await asyncio.sleep(0.02)
+    return heard, time.monotonic() - started
 
 async def main():
     for name in ("openai", "deepseek", "401", "429", "400", "503", "cut"):
         out[name] = await ask("/" + name)
     out["anthropic"] = await ask("/anthropic", "anthropic", "claude-sonnet-4-6")
-    out["cancelled"] = await hang()
+    for path, *model in (
+        ("/hang", "openai", "gpt-5.2"), ("/stall/openai", "openai", "gpt-5.2"), ("/stall/deepseek", "deepseek", "d"),
+        ("/stall/anthropic", "anthropic", "claude-sonnet-4-6"), ("/hang/2", "anthropic", "claude-sonnet-4-6"),
+    ):
+        out["cancelled " + path] = await cancelled(path, *model)
 
 asyncio.run(main())
 print(json.dumps(out))
@@ -84,11 +98,29 @@ ERRORS: dict[str, tuple[Json, str]] = {
 }
 
 
+HELD: list[str] = []
+
+
+def hold(peer: Peer, path: str) -> None:
+    """Say nothing more until the client has hung up."""
+    HELD.append(path)
+    peer.wait_closed(20)
+    HELD.remove(path)
+
+
 def handle(peer: Peer) -> None:
     while (seen := peer.request()) is not None:
-        name = seen.path.split("/")[1]
+        name, *rest = seen.path.strip("/").split("/")
+        if name == "held":
+            peer.answer(200, json.dumps(HELD).encode())
+            continue
         if name == "hang":
-            peer.wait_closed(20)
+            hold(peer, "/hang/2" if rest[:1] == ["2"] else "/hang")
+            return
+        if name == "stall":
+            peer.begin_stream()
+            peer.chunk((GOLDEN / f"{rest[0]}.sse").read_bytes()[:700])
+            hold(peer, f"/stall/{rest[0]}")
             return
         if name in ERRORS:
             body, headers = ERRORS[name]
@@ -109,7 +141,7 @@ def played() -> tuple[dict[str, Any], list[tuple[str, Json]]]:
             [sys.executable, "-c", SCRIPT, server.url], capture_output=True, timeout=120, check=False, text=True
         )
         assert done.returncode == 0, done.stderr
-        sent = [(seen.path, json.loads(seen.body)) for seen in server.seen]
+        sent = [(seen.path, json.loads(seen.body)) for seen in server.seen if seen.body]
     return json.loads(done.stdout), sent
 
 
@@ -164,10 +196,17 @@ def test_a_connection_that_breaks_is_a_retryable_error(played: tuple[Any, Any]) 
     assert played[0]["cut"]["retryable"] is True
 
 
-def test_a_request_is_made_once_and_cancelled_at_once(played: tuple[Any, Any]) -> None:
+def test_a_request_is_made_once(played: tuple[Any, Any]) -> None:
     paths = [path for path, _ in played[1]]
-    assert len(paths) == len(set(paths)) == 9
-    assert played[0]["cancelled"] < 0.3
+    assert len(paths) == len(set(paths)) == 13
+
+
+def test_an_abort_is_heard_at_once_and_closes_the_connection(played: tuple[Any, Any]) -> None:
+    aborted = {name: times for name, times in played[0].items() if name.startswith("cancelled")}
+    assert len(aborted) == 5
+    for name, (heard, closed) in aborted.items():
+        assert heard < 0.3, name
+        assert closed < 1, name
 
 
 def model(provider: str, id: str, api: str, compat: Json | None = None) -> Model:

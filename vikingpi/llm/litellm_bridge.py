@@ -1,19 +1,21 @@
 """Every provider that has no wire of its own, through litellm: the one file that names it.
 
-litellm takes seconds to import, so that happens with the first request to such a model. Its stream is read in a
-daemon thread; an abort is heard at once by the caller and by that thread at its next piece, since litellm offers no
-way to reach the connection below.
+litellm takes seconds to import, so that happens with the first request to such a model. It lives in a daemon thread
+with an event loop of its own, where what it computes between two pieces holds nobody up; an abort cancels the call
+there, which closes its connection.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from vikingpi.decode import Json, as_dict, as_int, as_list, as_str
@@ -43,22 +45,26 @@ class LiteLLMBridge:
     def __init__(self, on_load: Callable[[str], None] | None = None) -> None:
         self._on_load = on_load
         self._loaded = False
+        self._home: asyncio.AbstractEventLoop | None = None
 
     async def stream(self, model: Model, request: Request) -> AsyncGenerator[Delta]:
         """Make one request and yield its pieces."""
         if not self._loaded and self._on_load is not None:
             self._on_load(model.provider)
         self._loaded = True
-        reader = _Reader(arguments(model, request), model)
+        if self._home is None:
+            self._home = _new_home()
+        call = _Call(arguments(model, request), model)
+        running = asyncio.run_coroutine_threadsafe(call.make(), self._home)
         answer = Answer(model, time.time)
         try:
-            async for chunk in reader.chunks():
+            async for chunk in call.chunks():
                 for delta in answer.chunk(chunk):
                     yield delta
                 for delta in _proofs(chunk):
                     yield delta
         finally:
-            reader.stop()
+            running.cancel()
         for delta in answer.end():
             yield delta
 
@@ -110,45 +116,69 @@ def load_litellm() -> Any:
     return litellm
 
 
-class _Reader:
-    """Runs one litellm call in a thread of its own and hands over its chunks."""
+class _Call:
+    """One litellm call, made in litellm's thread and heard in the loop that made this object."""
 
     def __init__(self, call: Json, model: Model) -> None:
         self._call = call
         self._model = model
         self._loop = asyncio.get_running_loop()
         self._items: asyncio.Queue[Json | ProviderError | None] = asyncio.Queue()
-        self._stopped = threading.Event()
 
     async def chunks(self) -> AsyncGenerator[Json]:
-        threading.Thread(target=self._work, name="vpi-litellm", daemon=True).start()
         while (item := await self._items.get()) is not None:
             if isinstance(item, ProviderError):
                 raise item
             yield item
 
-    def stop(self) -> None:
-        self._stopped.set()
-
-    def _work(self) -> None:
+    async def make(self) -> None:
+        """Make the call and hand over its chunks; a cancellation closes the connection."""
+        stream: Any = None
         try:
-            litellm = load_litellm()
-            stream: Iterable[Any] = litellm.completion(**self._call)
-            for chunk in stream:
-                if self._stopped.is_set():
-                    break
+            stream = await load_litellm().acompletion(**self._call)
+            async for chunk in stream:
                 self._post(chunk.model_dump(exclude_none=True))
         except Exception as error:  # noqa: BLE001 - litellm lets through whatever the SDKs below it raise
             self._post(_failure(self._model, error))
         finally:
             self._post(None)
+            if stream is not None:
+                await stream.aclose()
 
     def _post(self, item: Json | ProviderError | None) -> None:
-        if not self._stopped.is_set() and not self._loop.is_closed():
-            try:
-                self._loop.call_soon_threadsafe(self._items.put_nowait, item)
-            except RuntimeError:  # the loop was closed in between
-                self._stopped.set()
+        with contextlib.suppress(RuntimeError):  # the program ends and has closed its loop
+            self._loop.call_soon_threadsafe(self._items.put_nowait, item)
+
+
+class _Daemons(ThreadPoolExecutor):
+    """Runs each piece of work in a daemon thread, so that none of them can hold the end of the program."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+
+        def work() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(fn(*args, **kwargs))
+                except BaseException as error:  # noqa: BLE001 - handed to who waits
+                    future.set_exception(error)
+
+        threading.Thread(target=work, name="vpi-litellm-work", daemon=True).start()
+        return future
+
+
+def _new_home() -> asyncio.AbstractEventLoop:
+    """Start the thread of litellm and return its event loop."""
+    loop = asyncio.new_event_loop()
+    loop.set_default_executor(_Daemons())
+    loop.set_exception_handler(lambda loop, context: None)  # tasks of litellm's own that nobody waits for
+
+    def run() -> None:
+        asyncio.set_event_loop(loop)
+        loop.run_forever()
+
+    threading.Thread(target=run, name="vpi-litellm", daemon=True).start()
+    return loop
 
 
 def _failure(model: Model, error: Exception) -> ProviderError:
