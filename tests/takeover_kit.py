@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from tests.virtual_time import now_ms
 from vikingpi.agent.hooks import TurnEnd
 from vikingpi.app.context import SessionContext, session_ref
 from vikingpi.config.model import Settings, Takeover
@@ -50,6 +51,16 @@ class Clock:
     async def sleep(self, seconds: float) -> None:
         self.ms += int(seconds * 1000)
         await asyncio.sleep(0)
+
+
+class LoopClock(Clock):
+    """The time of the running loop, for runs in virtual time."""
+
+    def __call__(self) -> int:
+        return now_ms()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
 
 class SimArchive:

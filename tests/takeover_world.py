@@ -244,7 +244,7 @@ class Seat:
             users = [i for i, entry in enumerate(branch) if is_user(entry)]
             self.pi_word |= {word for entry in branch[: users[-1]] for word in entry_text(entry).split()}
         data = state.to_data()
-        for key in ("lastCoveredEntryId", "generation", "archiveId"):
+        for key in ("lastCoveredEntryId", "generation", "archiveId", "coveredTurns"):
             del data[key]
         if not k & 8:
             session.append_custom(STATE, data)

@@ -295,7 +295,7 @@ def test_a_state_of_pi_on_top_of_ours_opens_a_generation_of_our_own(tmp_path: Pa
         await vpi.say("the port is 7071")
         await vpi.work()
         pis = TakeoverState(1, "# Working Memory\n\n## Current State\nstale", None, 3, 2, 9).to_data()
-        for key in ("lastCoveredEntryId", "generation", "archiveId"):
+        for key in ("lastCoveredEntryId", "generation", "archiveId", "coveredTurns"):
             del pis[key]
         vpi.session.append_custom(STATE, pis)
         await vpi.say("the owner is MILA")

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from tests.takeover_kit import Process, SimServer, SimStore, process, settings
+from tests.takeover_kit import LoopClock, Process, SimServer, SimStore, process, settings
+from tests.virtual_time import run_virtual
 from vikingpi.agent.hooks import TurnEnd
 from vikingpi.config.model import Settings
 from vikingpi.messages import AssistantMessage, ToolCall, Usage, text_of
@@ -14,13 +16,14 @@ from vikingpi.takeover.capture import CaptureOptions
 from vikingpi.takeover.courier import Courier
 from vikingpi.takeover.mirror import Mirror, SessionRef
 from vikingpi.takeover.ordinary import SUFFIX, OrdinaryHooks, worth_keeping
+from vikingpi.viking.base import SessionStatus
 
 
-def ordinary(vpi: Process) -> OrdinaryHooks:
+def ordinary(vpi: Process, mode: Literal["repl", "print"] = "print") -> OrdinaryHooks:
     options = CaptureOptions(24_000, 1_000_000, "", str)
     ref = SessionRef(vpi.session.id, "", True, dict, SUFFIX)
     courier = Courier(vpi.engine.link, vpi.ctx, Mirror(vpi.engine.link, vpi.ctx, ref, options), 1)
-    return OrdinaryHooks(courier, options, (vpi.session.id, ""), "print", asyncio.ensure_future)
+    return OrdinaryHooks(courier, options, (vpi.session.id, ""), mode, asyncio.ensure_future)
 
 
 def config(*, tools: bool = False, threshold: int = 1000) -> Settings:
@@ -153,3 +156,78 @@ def test_takeover_switched_on_later_opens_a_generation_of_its_own(tmp_path: Path
         assert "ok" in str([m.parts for a in server.sessions[generation.name].archives for m in a.messages])
 
     asyncio.run(run())
+
+
+class Telling(SimStore):
+    """Has a figure of its own for what a commit would archive, and answers after `delay` seconds."""
+
+    pending = 0
+    delay = 0.0
+
+    async def session_status(self, name: str) -> SessionStatus | None:
+        await asyncio.sleep(self.delay)
+        status = await super().session_status(name)
+        return status._replace(pending_tokens=self.pending) if status is not None else None
+
+
+@pytest.mark.parametrize(("pending", "archives"), [(999, 0), (1000, 1)])
+def test_the_figure_of_the_store_decides_whether_a_commit_is_due(tmp_path: Path, pending: int, archives: int) -> None:
+    async def run() -> None:
+        server = SimServer()
+        store = Telling(server)
+        store.pending = pending
+        vpi = process(tmp_path, store, config=config(threshold=1000), clock=LoopClock())
+        chat = ordinary(vpi, "repl")
+        await chat.session_start(vpi.ctx, "new")
+        vpi.user("something to remember")
+        vpi.answer("noted it")
+        await end(vpi, chat)
+        await asyncio.sleep(1)
+        (session,) = server.sessions.values()
+        assert len(session.archives) == archives
+        await chat.session_shutdown(vpi.ctx, "signal")
+
+    run_virtual(run())
+
+
+def test_a_chat_does_not_wait_for_the_archive_overview_and_has_it_when_it_came(tmp_path: Path) -> None:
+    async def run() -> None:
+        store, loop = Telling(SimServer()), asyncio.get_running_loop()
+        vpi = process(tmp_path, store, config=config(), clock=LoopClock())
+        first = ordinary(vpi)
+        for text in ("the codename is ALPHA", "the port is 7071"):
+            vpi.user(text)
+            vpi.answer("noted it")
+            await end(vpi, first)
+        await first.session_shutdown(vpi.ctx, "quit")
+        store.delay = 1.5
+        chat, begun = ordinary(vpi, "repl"), loop.time()
+        await chat.session_start(vpi.ctx, "resume")
+        assert loop.time() == begun
+        history = build_context(vpi.session.branch())
+        assert chat.context(vpi.ctx, history) == history
+        await asyncio.sleep(2)
+        assert "the codename is ALPHA" in text_of(chat.context(vpi.ctx, history)[0])
+        await chat.session_shutdown(vpi.ctx, "signal")
+
+    run_virtual(run())
+
+
+def test_a_commit_that_is_owed_is_made_without_a_further_turn(tmp_path: Path) -> None:
+    async def run() -> None:
+        server = SimServer()
+        store = Telling(server)
+        store.pending = 5000
+        vpi = process(tmp_path, store, config=config(), clock=LoopClock())
+        chat = ordinary(vpi, "repl")
+        await chat.session_start(vpi.ctx, "new")
+        vpi.user("something to remember")
+        vpi.answer("noted it")
+        store.faults = ["lost", "refused"]  # the answer about the message, then the commit
+        await end(vpi, chat)
+        await asyncio.sleep(120)
+        (session,) = server.sessions.values()
+        assert len(session.archives) == 1
+        await chat.session_shutdown(vpi.ctx, "signal")
+
+    run_virtual(run())

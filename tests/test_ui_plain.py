@@ -124,7 +124,7 @@ def test_everything_else_is_one_line_each_on_stderr() -> None:
     code, out, err = run(app, "a")
     assert (code, out) == (0, "done\n")
     lines = err.splitlines()
-    assert len(lines) == 6
+    assert len(lines) == 7
     assert lines[0].startswith("warning: store is down:")
     assert lines[0].endswith("no route")
     assert lines[1:] == [
@@ -132,6 +132,7 @@ def test_everything_else_is_one_line_each_on_stderr() -> None:
         "warning: retry 1/3 in 2.0 s: 503 overloaded",
         "warning: Memory.turn_end failed and was skipped: KeyError: 'x'",
         "warning: context store: not archived: refused",
+        "hint: the full history stays in the request",
         "context: turns 1-12 are now an overview (31.2k -> 2.8k tokens)",
     ]
 

@@ -14,6 +14,7 @@ import sys
 import termios
 import threading
 import time
+import urllib.request
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,6 +94,11 @@ class Lab:
         """The entries of the newest session file."""
         newest = max((self.home / "sessions").rglob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns)
         return [json.loads(line) for line in newest.read_text().splitlines()][1:]
+
+    def requests(self) -> list[dict[str, Any]]:
+        """The bodies of the agent's requests to the model, oldest first."""
+        with urllib.request.urlopen(f"{self.model_url}/requests?kind=agent", timeout=10) as answer:
+            return [each["body"] for each in json.load(answer)]
 
     def kept(self) -> dict[str, bytes]:
         """Every file of vpi's but the session files, the command output they name and the user's own settings."""

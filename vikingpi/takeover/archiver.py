@@ -19,6 +19,7 @@ from vikingpi.viking.overview import acceptable
 
 BACK_OFF_MS = 60_000
 BACK_OFF_MAX_MS = 3_600_000
+PRECONDITION_FAILED = 412
 _GRACE = (0.25, 0.5, 0.5, 0.75)
 
 
@@ -136,8 +137,10 @@ class Archiver:
             commits.cancel(generation.id)
             return Refused(str(error))
         except StoreRejected as error:
-            self._delivery.failed(error)
             commits.cancel(generation.id)
+            if error.status == PRECONDITION_FAILED:
+                raise _Fault(Broken(f"the store commits no more of this session: {error}"), failed=True) from error
+            self._delivery.failed(error)
             link.ledger.generations.postpone(generation.id, link.now() + BACK_OFF_MS)
             return Refused(str(error))
         except asyncio.CancelledError:
@@ -212,6 +215,7 @@ class Archiver:
         link, commits = self._link, self._link.ledger.commits
         now = link.now()
         status = await self._same_birth(generation)
+        self._delivery.worked()
         if status.commit_count > row.count_before:
             name = archive_name(status.commit_count)
             commits.answered(generation.id, "", name)
@@ -234,6 +238,7 @@ class Archiver:
 
     def _verdict(self, generation: Generation, fault: _Fault) -> Pending | Broken:
         verdict = fault.verdict
+        self._delivery.worked()
         if isinstance(verdict, Broken):
             retry_at = self._link.now() + (_back_off(generation) if fault.failed else 0)
             self._link.ledger.generations.close(generation.id, retry_at, failed=fault.failed)

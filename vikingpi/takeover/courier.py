@@ -8,10 +8,11 @@ from vikingpi.events import Notice, StoreState
 from vikingpi.takeover.delivery import Delivery, Link, Outcome
 from vikingpi.takeover.identity import identify
 from vikingpi.takeover.mirror import Mirror
-from vikingpi.takeover.state import is_off
+from vikingpi.takeover.state import covered_turns, is_off
 from vikingpi.viking.ledger import Generation
 
 BARRIER_MS = 20_000
+HUNG_MS = 2_000
 _HINTS: dict[Outcome, tuple[str, str]] = {
     "denied": ("the context store refuses the key", "check the OpenViking key, then /viking reconnect"),
     "stopped": ("the context store does not take this session", "see /viking"),
@@ -69,10 +70,8 @@ class Courier:
     def state(self) -> StoreState:
         """What the status bar shows."""
         generation, shown = self.mirror.generation(), self.mirror.view()
-        covered = shown.state.covered_user_turns if shown.state is not None and shown.covered >= 0 else 0
-        state = StoreState(
-            self.link.store.kind, self.delivery.connected, covered, token_threshold=self._token_threshold
-        )
+        kind, covered = self.link.store.kind, covered_turns(shown)
+        state = StoreState(kind, self.delivery.connected, covered, token_threshold=self._token_threshold)
         if generation is None:
             return state
         figures = self.link.ledger.generations.figures(generation.id)
@@ -87,7 +86,8 @@ class Courier:
     def gave_up(self, seconds: float) -> None:
         """A store that does not answer within what a run waits for is left alone for a while, and it is said."""
         self.link.log({"event": "gave_up_waiting", "seconds": seconds})
-        if not self.delivery.connected:
+        silent = self.link.now() - self.link.ledger.stores.get(self.link.row.identity).last_success
+        if not self.delivery.connected or silent >= HUNG_MS:
             text = f"no answer within {seconds:g} s"
             self._tell_outcome(self.delivery.failed(StoreUnreachable(text, may_have_stored=True)))
             self.tell_state()

@@ -175,7 +175,6 @@ class Delivery:
             return True
         link = self._link
         status = await link.store.ensure_session(generation.name, memories=generation.failures < 2)
-        self.worked()
         if generation.created_at not in ("", status.created_at):
             link.log({"event": "made_anew", "generation": generation.name})
             link.ledger.generations.close(generation.id, link.now(), failed=False)

@@ -45,6 +45,7 @@ class Engine:
         self._settings = settings
         self._sleep = sleep
         self._operation = asyncio.Lock()
+        self._told = ""
 
     async def advance(self, *, force: bool = False, poll: bool = True, poll_open: bool = False) -> str:
         """Look at the open commit, or commit when it is due; return a line that says what was done or why not.
@@ -153,6 +154,7 @@ class Engine:
         covered = sum(row.tokens for row, end in ends(stored.branch, stored.rows) if stored.shown.covered < end <= at)
         moved = self.mirror.apply(generation, commit, accepted.overview, accepted.archive)
         if moved:
+            self._told = ""
             text = overview_text(accepted.overview, self._settings.overview_budget)
             before = covered + estimate(stored.shown.summary)
             self._ctx.emit(BoundaryAdvanced(commit.target_user_turns, before, estimate(text)))
@@ -188,7 +190,10 @@ class Engine:
 
     def _failed(self, verdict: Broken | Refused) -> None:
         archive = f" (archive {verdict.archive})" if isinstance(verdict, Broken) and verdict.archive else ""
-        self._ctx.emit(CommitFailed(f"{verdict.reason}{archive}"))
+        reason = f"{verdict.reason}{archive}"
+        if reason != self._told:
+            self._told = reason
+            self._ctx.emit(CommitFailed(reason))
 
 
 def _mark(mirror: Mirror, generation: Generation, commit: CommitRow) -> str | None:

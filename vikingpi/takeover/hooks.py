@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, Literal
 
 from vikingpi.agent.hooks import (
@@ -17,33 +17,25 @@ from vikingpi.agent.hooks import (
     TurnEnd,
 )
 from vikingpi.config.model import Takeover
-from vikingpi.errors import StoreError, VpiError
+from vikingpi.errors import StoreError
 from vikingpi.events import BoundaryReset, Notice
 from vikingpi.messages import Message, UserMessage
+from vikingpi.takeover.background import UNANSWERED_WAIT, Background, Spawn
 from vikingpi.takeover.boundary import project
 from vikingpi.takeover.engine import Engine
 from vikingpi.takeover.state import is_off
 
 COMMIT_WAIT = 10.0
-UNANSWERED_WAIT = 2.0
-RETRY_AFTER = 15.0
-
-Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 class TakeoverHooks(AgentHooks):
-    """In the REPL one background task does all that talks to the store; a one-shot run does it before it ends.
-
-    `spawn` gives a task to whoever owns and awaits it.
-    """
+    """In the REPL one background task does all that talks to the store; a one-shot run does it before it ends."""
 
     def __init__(self, engine: Engine, settings: Takeover, mode: Literal["repl", "print"], spawn: Spawn) -> None:
         self._engine = engine
         self._settings = settings
         self._mode = mode
-        self._spawn = spawn
-        self._task: asyncio.Task[None] | None = None
-        self._wake = asyncio.Event()
+        self._background = Background(engine.courier, spawn, self._round)
         self._reset_told = ""
 
     async def session_start(self, ctx: HookContext, reason: StartReason) -> None:
@@ -60,8 +52,7 @@ class TakeoverHooks(AgentHooks):
             ctx.emit(Notice("capturing is off on this branch", hint="/viking on"))
         self._engine.courier.tell_state()
         if self._mode == "repl":
-            self._task = self._spawn(self._background())
-            self._wake.set()
+            self._background.start()
         elif reason in ("resume", "fork"):
             await _confirm_first(self._engine, ctx, self._settings)
 
@@ -81,7 +72,7 @@ class TakeoverHooks(AgentHooks):
             self._engine.running_turn = False
         if self._capture() or turn.last:
             self._engine.courier.tell_state()
-            self._wake.set()
+            self._background.wake()
 
     def _capture(self) -> int:
         """Capture; a ledger that cannot be written is told once, and what is missing is captured later."""
@@ -111,9 +102,7 @@ class TakeoverHooks(AgentHooks):
     async def session_shutdown(self, ctx: HookContext, reason: str) -> None:
         engine = self._engine
         engine.running_turn = False
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait((self._task,), timeout=UNANSWERED_WAIT)
+        await self._background.stop()
         if not is_off(ctx.branch()):
             self._capture()
         try:
@@ -142,27 +131,11 @@ class TakeoverHooks(AgentHooks):
 
         await _within(engine, limit - (engine.link.now() - begun) / 1000, work())
 
-    async def _background(self) -> None:
-        """Run a pass whenever something was captured, and now and then while something is left to do."""
+    async def _round(self) -> None:
         engine = self._engine
-        while True:
-            try:
-                async with asyncio.timeout(RETRY_AFTER if self._unfinished() else None):
-                    await self._wake.wait()
-            except TimeoutError:
-                engine.link.log({"event": "retry"})
-            self._wake.clear()
-            try:
-                if await engine.courier.deliver_own() not in ("unreachable", "denied"):
-                    await engine.advance()
-                    await engine.courier.deliver_others()
-            except (VpiError, sqlite3.Error, OSError) as error:
-                engine.link.log({"event": "pass_failed", "error": str(error)})
-                engine.courier.tell_once("pass", f"takeover is interrupted: {error}", "see /viking")
-
-    def _unfinished(self) -> bool:
-        state = self._engine.courier.state()
-        return bool(state.outbox or state.open_commit)
+        if await engine.courier.deliver_own() not in ("unreachable", "denied"):
+            await engine.advance()
+            await engine.courier.deliver_others()
 
 
 async def _confirm_first(engine: Engine, ctx: HookContext, settings: Takeover) -> None:

@@ -25,7 +25,9 @@ from vikingpi.takeover.state import (
     fingerprint,
     is_message,
     is_off,
+    is_user,
     off_entries,
+    turns_before,
     view,
 )
 from vikingpi.viking.base import PROFILE_ENTRY, archive_name
@@ -177,6 +179,7 @@ class Mirror:
             self._ctx.append_custom(PROFILE_ENTRY, profile)
         branch, shown, known = self._ctx.branch(), self.view(), self.generation()
         turns, seen = counted_turns(branch, covered)
+        users = sum(1 for entry in branch[: covered + 1] if is_user(entry))
         stored = self.stored(known) if known is not None else None
         archive_id = archive_name(archive) if archive else shown.state.archive_id if shown.state is not None else ""
         state = TakeoverState(
@@ -190,6 +193,7 @@ class Mirror:
             last_covered_entry_id=branch[covered].id if covered >= 0 else "",
             generation=generation,
             archive_id=archive_id if covered >= 0 else "",
+            covered_turns=turns_before(branch, shown) + users if covered >= 0 else 0,
             extra=self.session.extras(),
         )
         self._ctx.append_custom(STATE, state.to_data())

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sqlite3
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 from vikingpi.agent.hooks import AgentHooks, HookContext, StartReason, TurnEnd
+from vikingpi.config.model import Settings
 from vikingpi.decode import as_str
 from vikingpi.errors import StoreError
 from vikingpi.messages import Message, TextPart, UserMessage
 from vikingpi.session.entries import Entry
+from vikingpi.takeover.background import UNANSWERED_WAIT, Background, Spawn
 from vikingpi.takeover.boundary import overview_text
-from vikingpi.takeover.capture import CaptureOptions, Unit, message_of, row_from, units
+from vikingpi.takeover.capture import CaptureOptions, message_of, row_from, units
 from vikingpi.takeover.courier import Courier
-from vikingpi.takeover.hooks import RETRY_AFTER, UNANSWERED_WAIT, Spawn
 from vikingpi.takeover.state import is_off, off_entries
 from vikingpi.viking.base import StoreMessage
-from vikingpi.viking.ledger import CommitRow, NewRow
+from vikingpi.viking.ledger import CommitRow, Generation, NewRow
 from vikingpi.viking.overview import acceptable
 
 SUFFIX = "__00000000"
@@ -44,6 +45,30 @@ def worth_keeping(text: str) -> bool:
     return _SMALL_TALK.fullmatch(bare) is None and re.fullmatch(r"/[a-z][a-z-]*", bare) is None
 
 
+def _rows(branch: Sequence[Entry], first: int, options: CaptureOptions, settings: Settings) -> list[NewRow]:
+    rows: list[NewRow] = []
+    for unit in units(branch, first, off_entries(branch)):
+        if not unit.complete:
+            break
+        message = _filtered(message_of(branch, unit, options), settings)
+        if message is not None:
+            rows.append(row_from(message))
+    return rows
+
+
+def _filtered(message: StoreMessage, settings: Settings) -> StoreMessage | None:
+    """Give what of a message is captured, None where that is nothing."""
+    if message.role == "assistant" and not settings.capture_assistant_turns:
+        return None
+    tools = settings.capture_tool_results
+    parts = tuple(
+        part
+        for part in message.parts
+        if (tools if part.get("type") == "tool" else worth_keeping(as_str(part.get("text"))))
+    )
+    return message._replace(parts=parts) if parts else None
+
+
 class OrdinaryHooks(AgentHooks):
     """Captures at turn end and commits by `commitTokenThreshold`; a commit that fails is made with a later one."""
 
@@ -61,17 +86,19 @@ class OrdinaryHooks(AgentHooks):
         self._session = session
         self._mode = mode
         self._spawn = spawn
-        self._task: asyncio.Task[None] | None = None
-        self._wake = asyncio.Event()
+        self._background: Background | None = None
         self._overview = ""
+        self._overview_due = False
 
     async def session_start(self, ctx: HookContext, reason: StartReason) -> None:
-        if reason in ("resume", "fork"):
-            self._overview = await self._archived(ctx)
+        resumed = reason in ("resume", "fork")
         self._courier.tell_state()
         if self._mode == "repl":
-            self._task = self._spawn(self._background(ctx))
-            self._wake.set()
+            self._overview_due = resumed
+            self._background = Background(self._courier, self._spawn, partial(self._round, ctx))
+            self._background.start()
+        elif resumed:
+            self._overview = await self._archived(ctx)
 
     def context(self, ctx: HookContext, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         if not self._overview:
@@ -82,12 +109,12 @@ class OrdinaryHooks(AgentHooks):
     async def turn_end(self, ctx: HookContext, turn: TurnEnd) -> None:
         if self.capture(ctx):
             self._courier.tell_state()
-            self._wake.set()
+            if self._background is not None:
+                self._background.wake()
 
     async def session_shutdown(self, ctx: HookContext, reason: str) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait((self._task,), timeout=UNANSWERED_WAIT)
+        if self._background is not None:
+            await self._background.stop()
         self.capture(ctx)
         if reason == "quit" and not is_off(ctx.branch()):
             try:
@@ -104,35 +131,13 @@ class OrdinaryHooks(AgentHooks):
         ledger, generation = self._link.ledger, self._courier.mirror.generation()
         known = {row.entry_id for row in ledger.messages.all(generation.id)} if generation is not None else set[str]()
         first = max((i for i, entry in enumerate(branch) if entry.id in known), default=0)
-        rows = self._rows(ctx, branch, first)
+        rows = _rows(branch, first, self._options, ctx.settings)
         if not rows:
             return 0
         with ledger.database.transaction():
             name = f"pi-{self._session[0]}{SUFFIX}"
             made = generation or ledger.generations.open(self._link.row.id, name, *self._session, 0)
             return ledger.messages.insert(made.id, rows)
-
-    def _rows(self, ctx: HookContext, branch: Sequence[Entry], first: int) -> list[NewRow]:
-        rows: list[NewRow] = []
-        for unit in units(branch, first, off_entries(branch)):
-            if not unit.complete:
-                break
-            message = self._filtered(ctx, branch, unit)
-            if message is not None:
-                rows.append(row_from(message))
-        return rows
-
-    def _filtered(self, ctx: HookContext, branch: Sequence[Entry], unit: Unit) -> StoreMessage | None:
-        message, settings = message_of(branch, unit, self._options), ctx.settings
-        if message.role == "assistant" and not settings.capture_assistant_turns:
-            return None
-        tools = settings.capture_tool_results
-        parts = tuple(
-            part
-            for part in message.parts
-            if (tools if part.get("type") == "tool" else worth_keeping(as_str(part.get("text"))))
-        )
-        return message._replace(parts=parts) if parts else None
 
     async def commit(self, ctx: HookContext) -> str:
         """Commit now; say what was done or why not."""
@@ -142,6 +147,12 @@ class OrdinaryHooks(AgentHooks):
         owed = generation is not None and self._link.ledger.commits.get(generation.id) is not None
         return "the commit is owed and made when the store answers" if owed else "committed what was captured"
 
+    async def _round(self, ctx: HookContext) -> None:
+        if self._overview_due:
+            self._overview_due = False
+            self._overview = await self._archived(ctx)
+        await self._pass(ctx)
+
     async def _pass(self, ctx: HookContext, *, ending: bool = False) -> None:
         """Deliver, then commit when enough is stored, when one is owed, or at the end."""
         outcome, generation = await self._courier.deliver_own(), self._courier.mirror.generation()
@@ -149,25 +160,37 @@ class OrdinaryHooks(AgentHooks):
             await self._courier.deliver_others()
         if generation is None or outcome != "empty":
             return
-        ledger, settings = self._link.ledger, ctx.settings
-        pressure = ledger.generations.figures(generation.id).pressure
-        owed = ledger.commits.get(generation.id) is not None
-        if not (owed or pressure >= settings.commit_token_threshold or (ending and pressure)):
-            return
-        keep = settings.commit_keep_recent_count
-        if not owed:
-            row = CommitRow("", 0, keep, pressure, self._link.now(), None, 0, "", "")
-            ledger.commits.begin(generation.id, row)
         try:
-            receipt = await self._link.store.commit(generation.name, keep)
+            await self._commit(ctx, generation, ending=ending)
         except StoreError as error:
             self._courier.delivery.failed(error)
+
+    async def _commit(self, ctx: HookContext, generation: Generation, *, ending: bool) -> None:
+        ledger, settings, store = self._link.ledger, ctx.settings, self._link.store
+        pressure = ledger.generations.figures(generation.id).pressure
+        keep = settings.commit_keep_recent_count
+        if ledger.commits.get(generation.id) is None:
+            if not pressure:
+                return
+            if not ending and await self._pending(generation, pressure) < settings.commit_token_threshold:
+                return
+            row = CommitRow("", 0, keep, pressure, self._link.now(), None, 0, "", "")
+            ledger.commits.begin(generation.id, row)
+        if self._courier.delivery.resting():
             return
-        if receipt is None:
+        if await store.commit(generation.name, keep) is None:
             ledger.commits.cancel(generation.id)
             return
         ledger.commits.finish(generation.id, 0)
         self._link.log({"event": "ordinary_commit", "generation": generation.name, "keep": keep})
+
+    async def _pending(self, generation: Generation, pressure: int) -> int:
+        """The tokens that a commit would archive: the store's own figure where it has one."""
+        if self._courier.delivery.resting():
+            return 0
+        status = await self._link.store.session_status(generation.name)
+        said = status.pending_tokens if status is not None else None
+        return pressure if said is None else said
 
     async def _archived(self, ctx: HookContext) -> str:
         """The newest archive's overview, for a session that is resumed; empty when it is not there at once."""
@@ -185,17 +208,3 @@ class OrdinaryHooks(AgentHooks):
         if archive is None or not acceptable(archive.overview):
             return ""
         return overview_text(archive.overview, ctx.settings.resume_context_budget)
-
-    async def _background(self, ctx: HookContext) -> None:
-        while True:
-            try:
-                async with asyncio.timeout(RETRY_AFTER):
-                    await self._wake.wait()
-            except TimeoutError:
-                if not self._courier.state().outbox:
-                    continue
-            self._wake.clear()
-            try:
-                await self._pass(ctx)
-            except (StoreError, sqlite3.Error, OSError) as error:
-                self._courier.tell_once("pass", f"capturing is interrupted: {error}", "see /viking")

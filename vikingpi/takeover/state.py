@@ -23,7 +23,8 @@ _ROLES = ("user", "assistant", "toolResult", "bashExecution")
 class TakeoverState(NamedTuple):
     """`last_covered_entry_id` is empty where nothing is covered; `generation` is empty in a state of pi's.
 
-    `extra` holds what resume needs from before the kept tail: name, model, thinkingLevel, totals.
+    `covered_turns` counts every covered user turn, `covered_user_turns` those that pi would count. `extra` holds what
+    resume needs from before the kept tail: name, model, thinkingLevel, totals.
     """
 
     covered_user_turns: int = 0
@@ -35,6 +36,7 @@ class TakeoverState(NamedTuple):
     last_covered_entry_id: str = ""
     generation: str = ""
     archive_id: str = ""
+    covered_turns: int = 0
     extra: Json | None = None
 
     def to_data(self) -> Json:
@@ -49,6 +51,7 @@ class TakeoverState(NamedTuple):
             "lastCoveredEntryId": self.last_covered_entry_id or None,
             "generation": self.generation,
             "archiveId": self.archive_id or None,
+            "coveredTurns": self.covered_turns,
             **(self.extra or {}),
         }
 
@@ -65,6 +68,7 @@ class TakeoverState(NamedTuple):
             last_covered_entry_id=as_str(data.get("lastCoveredEntryId")),
             generation=as_str(data.get("generation")),
             archive_id=as_str(data.get("archiveId")),
+            covered_turns=as_int(data.get("coveredTurns", data.get("coveredUserTurns"))),
             extra={key: data[key] for key in known if key in data},
         )
 
@@ -173,12 +177,15 @@ def counted_turns(branch: Sequence[Entry], until: int) -> tuple[int, int]:
     return base + sum(1 for i in pis if i <= until), base + len(pis)
 
 
+def covered_turns(shown: View) -> int:
+    """Give how many user turns the overview that stands on a branch speaks for."""
+    return shown.state.covered_turns if shown.state is not None and shown.covered >= 0 else 0
+
+
 def turns_before(branch: Sequence[Entry], shown: View) -> int:
     """Give how many covered user turns lie before a branch of which only the end was read."""
-    if shown.state is None or shown.covered < 0:
-        return 0
     here = sum(1 for entry in branch[: shown.covered + 1] if is_user(entry))
-    return max(0, shown.state.covered_user_turns - here)
+    return max(0, covered_turns(shown) - here)
 
 
 def _marked(entry: Entry) -> bool:

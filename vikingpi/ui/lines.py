@@ -62,7 +62,7 @@ def line_of(event: Event) -> Line | None:
         case BoundaryReset(reason):
             return Line(f"context: the overview was withdrawn, the full history is visible again ({reason})")
         case CommitFailed(reason):
-            return Line(f"context store: not archived: {reason}", "warning")
+            return Line(f"context store: not archived: {reason}", "warning", "the full history stays in the request")
         case CompactionEnd() if event.error:
             return Line(f"context: not compacted: {event.error}", "error")
         case CompactionEnd():

@@ -65,12 +65,14 @@ class Health(NamedTuple):
 
 
 class SessionStatus(NamedTuple):
-    """`total_messages` counts all ever stored, commits leave it alone; None where the store does not say."""
+    """`total_messages` counts all ever stored, commits leave it alone; `pending_tokens` is the store's own estimate of
+    what a commit would archive. Either is None where the store does not say."""
 
     created_at: str
     total_messages: int | None
     live_messages: int
     commit_count: int
+    pending_tokens: int | None = None
 
 
 class CommitReceipt(NamedTuple):

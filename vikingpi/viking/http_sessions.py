@@ -107,7 +107,7 @@ class HttpSessions:
         live, commits = _count(answer.get("message_count")), _count(answer.get("commit_count"))
         if not created or live is None or commits is None:
             raise self._api.unusable("GET", path, "no session's figures")
-        return SessionStatus(created, total, live, commits)
+        return SessionStatus(created, total, live, commits, _count(answer.get("pending_tokens")))
 
     async def marks(self, name: str, since_archive: int) -> frozenset[str]:
         path = f"{_path(name)}/context"
