@@ -107,6 +107,13 @@ def test_the_next_summary_continues_the_one_before_and_carries_its_files() -> No
     assert "[User]: n0 " in summaries(lab)[0] and "[User]: n0 " not in summaries(lab)[1]
 
 
+def test_a_large_first_message_and_little_behind_it_are_compacted_too() -> None:
+    lab = small(lambda request: Step("ok"))
+    lab.run(words(4500), words(300), words(300))
+    assert [(end.reason, end.error) for end in ends(lab)] == [("threshold", "")]
+    assert words(4500).strip() not in "".join(lab.sent())
+
+
 def test_many_tool_calls_in_one_turn_compact_between_turns_and_the_work_goes_on() -> None:
     lab = small(in_order(*(calls(call(id=f"c{n}")) for n in range(6)), Step("finished")))
     answer = lab.run("do six things")

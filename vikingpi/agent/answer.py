@@ -66,20 +66,24 @@ def overflowed(answer: AssistantMessage, error: ProviderError | None, model: Mod
     return answer.stop_reason == "length" and (full or answer.raw_stop_reason == "model_context_window_exceeded")
 
 
-def too_big(model: Model, request: Request, why: str) -> str:
-    """Say which parts of a request that does not fit are the large ones; `why` nothing helps."""
+def too_big(model: Model, request: Request, why: str, refusal: ProviderError) -> ContextTooLong:
+    """Make the error that says which parts of a refused request are the large ones; `why` nothing helps."""
+    fixed, said = overhead(request.system, request.tools), _sum(request.messages, lambda message: True)
     parts = [
-        ("the system prompt and the tools", overhead(request.system, request.tools)),
+        ("the system prompt and the tools", fixed),
         ("the summary of earlier turns", _sum(request.messages, _is_summary)),
         ("the newest prompt", _newest_prompt(request.messages)),
         ("the largest tool result", _largest_result(request.messages)),
         ("all messages", _sum(request.messages, lambda message: not _is_summary(message))),
     ]
     named = ", ".join(f"{name} about {tokens}" for name, tokens in parts if tokens)
-    return (
-        f"The request does not fit the context window of {model.id} ({model.context_window} tokens)"
-        f" {why}. In tokens: {named}."
-    )
+    window = f" ({model.context_window} tokens)" if model.context_window > 0 else ""
+    text = f"The request does not fit the context window of {model.id}{window} {why}. In tokens: {named}."
+    if fixed + said < model.context_window // 2:
+        hint = "the server takes less than this: correct the model's contextWindow in models.json, or raise it there"
+    else:
+        hint = "shorten what is too big, or choose a model with a larger window"
+    return ContextTooLong(f"{text} {refusal}", status=refusal.status, hint=hint)
 
 
 def _sum(messages: Sequence[Message], counts: Callable[[Message], bool]) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from vikingpi.agent import summary as texts
 from vikingpi.agent.answer import listen
 from vikingpi.agent.context import Meter, build_request, project
-from vikingpi.agent.cutting import Plan, plan_cut, token_limit
+from vikingpi.agent.cutting import Plan, Reason, plan_cut, token_limit
 from vikingpi.agent.deps import AgentDeps
 from vikingpi.agent.hooks import CompactionPrep, CompactionResult
 from vikingpi.decode import Json
@@ -24,8 +24,7 @@ from vikingpi.tokens import estimate
 NOTHING = "Nothing to compact (session too small)"
 _UNKNOWN = 32_000
 _SHORTENINGS = 3
-
-Reason = Literal["manual", "threshold", "overflow"]
+_SHORTEST = 256
 
 
 class Summary(NamedTuple):
@@ -112,7 +111,7 @@ def _plan(deps: AgentDeps, reason: Reason) -> Plan | None:
     keep = settings.keep_recent_tokens
     if window > 0:
         keep = min(keep, token_limit(window, settings) // 2)
-    return plan_cut(deps.session.branch(), project(deps), keep, halve=reason == "overflow")
+    return plan_cut(deps.session.branch(), project(deps), keep, reason)
 
 
 async def _summarise(deps: AgentDeps, plan: Plan, instructions: str) -> Summary:
@@ -133,9 +132,10 @@ async def ask(deps: AgentDeps, task: Callable[[int], str]) -> Summary:
     budget = max(deps.model.context_window - longest, longest) if deps.model.context_window > 0 else _UNKNOWN
     attempt = 1
     while True:
+        text = task(budget - estimate(texts.SYSTEM))
         request = Request(
             system=texts.SYSTEM,
-            messages=(user_text(task(budget - estimate(texts.SYSTEM)), deps.clock()),),
+            messages=(user_text(text, deps.clock()),),
             tools=(),
             max_tokens=longest,
             session_id=deps.session.id,
@@ -143,7 +143,8 @@ async def ask(deps: AgentDeps, task: Callable[[int], str]) -> Summary:
         try:
             return _checked(await _answer(deps, request))
         except ContextTooLong:
-            budget //= 2
+            # The window may be smaller than the model's entry says: what was refused is what counts.
+            budget, longest = min(budget, estimate(text)) // 2, max(longest // 2, _SHORTEST)
             if attempt > _SHORTENINGS:
                 raise
         except ProviderError as error:

@@ -39,14 +39,14 @@ class Meter:
 
     def note(self, request: Request, answer: AssistantMessage) -> None:
         """Remember which request `answer` has the usage of."""
-        if answer.usage.total and answer.entry_id and request.messages:
+        if _counted(answer) and answer.entry_id and request.messages:
             self._anchor = Anchor(answer.entry_id, request.messages[0])
 
     def measure(self, request: Request, branch: Sequence[Entry]) -> int:
         """Return the tokens of `request`; all of it is estimated when the usage is that of another context."""
         tokens = 0
         for message in reversed(request.messages):
-            if isinstance(message, AssistantMessage) and message.usage.total:
+            if isinstance(message, AssistantMessage) and _counted(message):
                 if self._speaks_for(message, request, branch):
                     return tokens + message.usage.total
                 break
@@ -60,6 +60,12 @@ class Meter:
         if self._anchor is not None and self._anchor.entry_id == answer.entry_id:
             return self._anchor.head == head
         return not (isinstance(head, UserMessage) and head.kind == "overview")
+
+
+def _counted(answer: AssistantMessage) -> bool:
+    """Whether the provider counted the request; some servers count the answer alone."""
+    usage = answer.usage
+    return usage.input + usage.cache_read + usage.cache_write > 0
 
 
 def project(deps: AgentDeps) -> tuple[Message, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from vikingpi.agent.context import message_tokens
 from vikingpi.config.model import Compaction
@@ -21,6 +21,8 @@ from vikingpi.session.tree import build_context
 
 # A window that is hardly larger than the reserve would otherwise be full from the start.
 _LEAST_SHARE = 4
+Reason = Literal["manual", "threshold", "overflow"]
+
 _MESSAGES = ("message", "custom_message", "branch_summary", "compaction", "context_edit")
 
 
@@ -40,10 +42,10 @@ def token_limit(window: int, settings: Compaction) -> int:
     return max(window - settings.reserve_tokens, window // _LEAST_SHARE)
 
 
-def plan_cut(branch: Sequence[Entry], projected: Sequence[Message], keep: int, *, halve: bool = False) -> Plan | None:
+def plan_cut(branch: Sequence[Entry], projected: Sequence[Message], keep: int, why: Reason) -> Plan | None:
     """Plan a compaction that keeps about the newest `keep` tokens; None when nothing lies before the cut.
 
-    With `halve` it keeps no more than half of what there is, for when estimates have proved too low.
+    After an overflow it keeps less than half of what there is, since estimates have proved too low.
 
     `projected` says what the model sees: a summary in front of it is continued, the range begins after it. What
     is summarised are the messages as stored, without what hooks put into them.
@@ -56,9 +58,9 @@ def plan_cut(branch: Sequence[Entry], projected: Sequence[Message], keep: int, *
             items.clear()
         elif message.entry_id in stored and not _failed(message):
             items.append(stored[message.entry_id])
-    if halve:
+    if why == "overflow":
         keep = min(keep, sum(map(message_tokens, items)) // 2)
-    cut = _find_cut(items, keep)
+    cut = _find_cut(items, keep, why)
     if cut == 0:
         return None
     start = cut
@@ -69,15 +71,20 @@ def plan_cut(branch: Sequence[Entry], projected: Sequence[Message], keep: int, *
     )
 
 
-def _find_cut(items: Sequence[Message], keep: int) -> int:
-    """Return the index of the first item to keep; 0 when there is nothing to cut off."""
+def _find_cut(items: Sequence[Message], keep: int, why: Reason) -> int:
+    """Return the index of the first item to keep; 0 when there is nothing to cut off.
+
+    The item with which `keep` tokens are reached is kept too, but not after an overflow, and not as the very first one
+    where room must be made.
+    """
     cuts = _valid_cuts(items)
     tokens = 0
     for place in range(len(items) - 1, -1, -1):
         tokens += message_tokens(items[place])
         if tokens >= keep:
-            later = next((cut for cut in cuts if cut >= place), None)
-            return later if later is not None else max((cut for cut in cuts if cut < place), default=0)
+            first = {"overflow": place + 1, "threshold": max(place, 1), "manual": place}[why]
+            later = next((cut for cut in cuts if cut >= first), None)
+            return later if later is not None else max((cut for cut in cuts if cut < first), default=0)
     return 0
 
 

@@ -74,10 +74,9 @@ class Thinker:
             await listen(deps, request, builder, deps.emit)
             answer = finished(builder)
         except ProviderError as error:
-            self.error = error
             lost = self._recovered and isinstance(error, ContextTooLong)
-            text = too_big(deps.model, request, "even after a compaction") if lost else str(error)
-            answer = builder.partial("error", text)
+            self.error = too_big(deps.model, request, "even after a compaction", error) if lost else error
+            answer = builder.partial("error", str(self.error))
         except asyncio.CancelledError:
             self._transcript.keep(builder.partial("aborted", ABORTED))
             raise
@@ -107,10 +106,10 @@ class Thinker:
             self._transcript.end_turn(answer)
         self._transcript.begin_turn()
         request = build_request(deps, system_append)
-        if problem:
+        if problem and self.error is not None:
             why = "and nothing can be compacted" if problem == NOTHING else f"and compacting failed: {problem}"
-            text = too_big(deps.model, request, why)
-            return self._transcript.say(error_answer(deps, text)), None
+            self.error = too_big(deps.model, request, why, self.error)
+            return self._transcript.say(error_answer(deps, str(self.error))), None
         return answer, request
 
     async def _wait(self, deps: AgentDeps, failed: AssistantMessage, retry: int, delay: float) -> None:
