@@ -13,6 +13,7 @@ from test_memory_hooks import URI, FakeMemoryStore, hit
 from vikingpi.decode import Json
 from vikingpi.errors import StoreUnreachable, ToolError
 from vikingpi.memory.history import render, search_branch, user_turns
+from vikingpi.memory.masked import MaskedMemory
 from vikingpi.memory.scope import Memory
 from vikingpi.memory.texts import paged
 from vikingpi.memory.tools import Sources, memory_tools
@@ -46,7 +47,7 @@ class Lab:
         self.store = store or FakeMemoryStore()
         self.session: SessionLog = memory_session("/work")
         self.sessions = EmbeddedSessions(folder / "store.db", lambda: 0)
-        memory = Memory(self.store, "mine", "mine", hide, lambda: False)
+        memory = Memory(MaskedMemory(self.store, hide), "mine", "mine", hide, lambda: False)
         sources = Sources(memory, self.sessions, self.session.branch, lambda: "pi-gen")
         self.tools = {tool.spec.name: tool for tool in memory_tools(sources)}
         self.context = ToolContext(folder, {}, ignore, 1.0, folder)

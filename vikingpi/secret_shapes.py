@@ -18,13 +18,18 @@ class Shape(NamedTuple):
 @functools.cache
 def shapes() -> tuple[Shape, ...]:
     """Return all shapes in the order in which they are to be tried."""
-    tokens = [(kind, hints, rf"(?<![A-Za-z0-9_-])(?:{token})(?![A-Za-z0-9])", 0) for kind, hints, token in _TOKENS]
+    tokens = [(kind, hints, rf"{_BEFORE}(?:{token})(?![A-Za-z0-9])", 0) for kind, hints, token in _TOKENS]
     return tuple(
         Shape(kind, tuple(hints.split()), pattern, group) for kind, hints, pattern, group in (*tokens, *_PLACES)
     )
 
 
-# Kind, hints, and the token itself: not a part of a longer word.
+# A token is no part of a longer word, but the end of an escape sequence is none: \n, \x3d, \u003d, %3D.
+_BEFORE = (
+    r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbfv0])|(?<=\\x[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
+)
+
+# Kind, hints, and the token itself.
 _TOKENS = (
     ("anthropic", "sk-ant-", r"sk-ant-[A-Za-z0-9_-]{16,}"),
     ("openrouter", "sk-or-", r"sk-or-(?:v1-)?[A-Za-z0-9_-]{16,}"),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vikingpi.agent.hooks import HookContext
+from vikingpi.app.secrets import mask_of
 from vikingpi.app.stores import OpenStore, Takeover, now_ms, peer_for
 from vikingpi.config.load import Endpoint
 from vikingpi.config.model import Settings
@@ -16,6 +17,7 @@ from vikingpi.debuglog import Log
 from vikingpi.decode import Json
 from vikingpi.errors import StoreError, ToolError
 from vikingpi.memory.hooks import MemoryHooks
+from vikingpi.memory.masked import MaskedMemory
 from vikingpi.memory.scope import Memory
 from vikingpi.memory.tools import Sources, expand, memory_tools, search
 from vikingpi.messages import Message
@@ -61,6 +63,7 @@ def open_memory(
     paths: Paths,
     transport: Transport,
     log: Log,
+    mask: Callable[[str], str],
     *,
     peer: str,
     only_peer: bool,
@@ -71,7 +74,7 @@ def open_memory(
     user's own, so there only a run that is limited to its project writes to them.
     """
     if endpoint is None:
-        return EmbeddedMemory(file, now_ms, transport), peer
+        return MaskedMemory(EmbeddedMemory(file, now_ms, transport, mask), mask), peer
     api = HttpApi(
         transport,
         endpoint.url,
@@ -81,7 +84,8 @@ def open_memory(
         peer=peer,
         log=log,
     )
-    return HttpMemory(api, Remembered(paths.data / "routes.json", now_ms)), peer if only_peer else ""
+    memory = HttpMemory(api, Remembered(paths.data / "routes.json", now_ms), mask)
+    return MaskedMemory(memory, mask), peer if only_peer else ""
 
 
 def memory_of(
@@ -94,12 +98,12 @@ def memory_of(
     env: Mapping[str, str],
 ) -> Memory:
     """Put the memory of a run together."""
-    peer = peer_for(opened, settings, cwd, env)
+    peer = peer_for(opened.redactor, settings, cwd, env)
     only_peer = settings.recall_peer_scope == "actor" and bool(peer)
     file = opened.store.file if isinstance(opened.store, EmbeddedSessions) else StoreFile(paths.store_db)
     endpoint = opened.choice.endpoint
-    store, writer = open_memory(endpoint, file, paths, transport, log, peer=peer, only_peer=only_peer)
-    mask: Callable[[str], str] = (lambda text: opened.redactor.mask(text)[0]) if settings.capture_redact else str
+    mask = mask_of(opened.redactor, settings)
+    store, writer = open_memory(endpoint, file, paths, transport, log, mask, peer=peer, only_peer=only_peer)
 
     def resting() -> bool:
         return opened.ledger.stores.get(opened.link.row.identity).retry_at > now_ms()

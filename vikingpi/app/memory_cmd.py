@@ -9,14 +9,13 @@ from typing import NamedTuple, TextIO
 
 from vikingpi.app.memory import open_memory
 from vikingpi.app.options import RunOptions, Store
-from vikingpi.app.secrets import make_redactor
+from vikingpi.app.secrets import make_redactor, mask_of
+from vikingpi.app.stores import peer_for
 from vikingpi.app.wiring import prepare
-from vikingpi.config.load import peer_of
 from vikingpi.debuglog import open_log
 from vikingpi.errors import ConfigError, StoreRejected
 from vikingpi.memory.texts import hit_lines, node_line
 from vikingpi.net import HttpTransport
-from vikingpi.redact import Redactor
 from vikingpi.safetext import plain
 from vikingpi.viking.base import CATEGORIES, Level, MemoryStore, Node
 from vikingpi.viking.embedded import StoreFile
@@ -51,16 +50,12 @@ class Asked(NamedTuple):
 
 
 class Desk(NamedTuple):
-    """What each word works on. `redactor` hides secrets, where the user wants that."""
+    """What each word works on."""
 
     store: MemoryStore
     peer: str
     writer: str
-    redactor: Redactor | None
     out: TextIO
-
-    def mask(self, text: str) -> str:
-        return self.redactor.mask(text)[0] if self.redactor is not None else text
 
     def write(self, text: str) -> None:
         self.out.write(f"{plain(text)}\n")
@@ -123,15 +118,15 @@ async def _run(asked: Asked, env: Mapping[str, str], cwd: Path, out: TextIO) -> 
     given = (settings.openviking.api_key,)
     redactor = make_redactor(settings, paths, prepared.catalog, env, given, keep=True)
     log = open_log(env, lambda record: redactor.mask_json(record)[0])
-    peer = peer_of(cwd, settings, env)
+    mask = mask_of(redactor, settings)
+    peer = peer_for(redactor, settings, cwd, env)
     only_peer = bool(peer) and (asked.project or settings.recall_peer_scope == "actor")
     file, transport = StoreFile(paths.store_db), HttpTransport()
     try:
         store, writer = open_memory(
-            prepared.store.endpoint, file, paths, transport, log, peer=peer, only_peer=only_peer
+            prepared.store.endpoint, file, paths, transport, log, mask, peer=peer, only_peer=only_peer
         )
-        masked = redactor if settings.capture_redact else None
-        await _ACTS[asked.word](Desk(store, peer if only_peer else "", writer, masked, out), asked)
+        await _ACTS[asked.word](Desk(store, peer if only_peer else "", writer, out), asked)
     finally:
         await file.close()
         await transport.close()
@@ -191,7 +186,7 @@ async def _add(desk: Desk, asked: Asked) -> None:
     if is_place:
         written = await desk.store.add_resource(text)
     else:
-        written = await desk.store.write(desk.mask(text), asked.category, peer=desk.writer)
+        written = await desk.store.write(text, asked.category, peer=desk.writer)
     desk.write(f"{written.note}: {written.uri}" if written.uri else written.note)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from urllib.parse import quote
 
 from vikingpi.config.model import Settings
@@ -27,6 +27,11 @@ def make_redactor(
     salt = kept_random(paths.data / "mask.salt") if keep else b""
     secrets = {*given, *_keys(catalog), *secrets_in(env)} - {""}
     return Redactor(settings.redact.rules, salt, {form for secret in secrets for form in _forms(secret)})
+
+
+def mask_of(redactor: Redactor, settings: Settings) -> Callable[[str], str]:
+    """Give what hides secrets from a store, which is nothing where the user has switched it off."""
+    return (lambda text: redactor.mask(text)[0]) if settings.capture_redact else str
 
 
 def _keys(catalog: Catalog) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from vikingpi.agent.hooks import AgentHooks, HookContext
+from vikingpi.app.secrets import mask_of
 from vikingpi.config.load import Endpoint, peer_of
 from vikingpi.config.model import Settings
 from vikingpi.config.paths import Paths, private_dir
@@ -123,10 +124,9 @@ def open_store(
     return OpenStore(choice, store, ledger, link, redactor, mode)
 
 
-def peer_for(opened: OpenStore, settings: Settings, cwd: Path, env: Mapping[str, str]) -> str:
+def peer_for(redactor: Redactor, settings: Settings, cwd: Path, env: Mapping[str, str]) -> str:
     """Give the peer id to work under; a secret in the folder's name stays out of it."""
-    shown = Path(opened.redactor.mask(str(cwd))[0]) if settings.capture_redact else cwd
-    return peer_of(shown, settings, env)
+    return peer_of(Path(mask_of(redactor, settings)(str(cwd))), settings, env)
 
 
 def build_takeover(
@@ -143,7 +143,7 @@ def build_takeover(
     options = CaptureOptions(
         settings.capture_max_length,
         settings.capture_tool_max_chars,
-        peer_for(opened, settings, cwd, env),
+        peer_for(opened.redactor, settings, cwd, env),
         *((counted.mask, counted.mask_json) if settings.capture_redact else (str, as_dict)),
     )
     takes_over = settings.takeover.enabled

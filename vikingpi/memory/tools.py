@@ -84,7 +84,7 @@ async def search(sources: Sources, given: Json, *, running: bool = True) -> str:
     try:
         wanted = "" if scope == "all" else scope
         memory = sources.memory
-        hits = await memory.store.find(memory.mask(query), scope=wanted, limit=limit, peer=memory.peer)
+        hits = await memory.store.find(query, scope=wanted, limit=limit, peer=memory.peer)
     except StoreError as error:
         if not said:
             raise
@@ -139,7 +139,7 @@ async def _browse(memory: Memory, given: Json) -> str:
 
 async def _remember(memory: Memory, given: Json) -> str:
     category = as_str(given.get("category")) or "entities"
-    written = await memory.store.write(memory.mask(as_str(given.get("content"))), category, peer=memory.writer)
+    written = await memory.store.write(as_str(given.get("content")), category, peer=memory.writer)
     return f"{written.note}: {written.uri}"
 
 
@@ -150,7 +150,7 @@ async def _forget(memory: Memory, given: Json) -> str:
         return f"Deleted {uri}" + (f" ({count} entries)" if count > 1 else "")
     if not query:
         raise ToolError("Give `uri`, or `query` to find what could be meant")
-    hits = await memory.store.find(memory.mask(query), scope="memories", limit=10, peer=memory.peer)
+    hits = await memory.store.find(query, scope="memories", limit=10, peer=memory.peer)
     if not hits:
         return f"No memory was found for {query!r}; nothing was deleted."
     return "Nothing was deleted yet. Call again with the `uri` of the one that is meant:\n" + "\n".join(hit_lines(hits))
@@ -160,9 +160,7 @@ async def _add_resource(memory: Memory, given: Json) -> str:
     place = as_str(given.get("url")).strip()
     if not place:
         raise ToolError("The url is empty")
-    if memory.mask(place) != place:
-        raise ToolError("The url holds a secret, which would be stored; give one without it")
-    written = await memory.store.add_resource(place, memory.mask(as_str(given.get("reason"))))
+    written = await memory.store.add_resource(place, as_str(given.get("reason")))
     return f"{written.note}: {written.uri}" if written.uri else written.note
 
 

@@ -20,7 +20,7 @@ from vikingpi.viking import embedded_browse as browse
 from vikingpi.viking import embedded_index as index
 from vikingpi.viking.base import CATEGORIES, Hit, Level, Node, RecallQuery, StoreMessage, Written
 from vikingpi.viking.embedded import StoreFile
-from vikingpi.viking.gather import Document, Gathered, gather_page, gather_path, slug
+from vikingpi.viking.gather import Document, Gathered, gather_page, gather_path, slug, without_secrets
 from vikingpi.viking.levels import abstract
 from vikingpi.viking.outgoing import whole
 from vikingpi.viking.profile_text import elided, section
@@ -33,12 +33,18 @@ _HIT_OVERHEAD = 25
 
 
 class EmbeddedMemory:
-    """The MemoryStore over the file of the embedded store. Closing the file is its owner's business."""
+    """The MemoryStore over the file of the embedded store. Closing the file is its owner's business.
 
-    def __init__(self, file: StoreFile, clock: Callable[[], int], transport: Transport) -> None:
+    `mask` hides secrets in what is taken in from a place.
+    """
+
+    def __init__(
+        self, file: StoreFile, clock: Callable[[], int], transport: Transport, mask: Callable[[str], str] = str
+    ) -> None:
         self._file = file
         self._clock = clock
         self._transport = transport
+        self._mask = mask
 
     async def search_context(self, query: RecallQuery) -> tuple[Hit, ...]:
         found = await self._file.read(partial(_search, text=query.text, where=index.Where(peer=query.peer)))
@@ -93,7 +99,7 @@ class EmbeddedMemory:
         return count
 
     async def add_resource(self, place: str, reason: str = "") -> Written:
-        gathered = await self._gather(place.strip())
+        gathered = without_secrets(await self._gather(place.strip()), self._mask)
         items = [
             _Item(f"{browse.RESOURCES}/{one.name}", "resource", "resource", "", whole(one.text), place, whole(reason))
             for one in gathered.documents

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -80,6 +81,16 @@ def gather_path(path: Path) -> Gathered:
     note = f"read {len(documents)} files"
     return Gathered(
         tuple(documents), f"{note}, left out {skipped} (binary, empty, too large or too many)" if skipped else note
+    )
+
+
+def without_secrets(gathered: Gathered, mask: Callable[[str], str]) -> Gathered:
+    """Mask names and texts."""
+    return gathered._replace(
+        documents=tuple(
+            Document("/".join(slug(mask(part)) for part in one.name.split("/")), mask(one.text))
+            for one in gathered.documents
+        )
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from vikingpi.decode import Json, as_dict, as_float, as_int, as_list, as_str
@@ -19,7 +19,7 @@ from vikingpi.errors import RouteMissing, StoreError, StoreRejected
 from vikingpi.tokens import estimate
 from vikingpi.viking import levels
 from vikingpi.viking.base import CATEGORIES, Hit, Level, Node, RecallQuery, Written
-from vikingpi.viking.gather import gather_path, slug
+from vikingpi.viking.gather import gather_path, slug, without_secrets
 from vikingpi.viking.http import HttpApi
 from vikingpi.viking.http_space import Space
 from vikingpi.viking.outgoing import whole
@@ -36,12 +36,13 @@ _PSEUDO = ("/.overview.md", "/.abstract.md")
 
 
 class HttpMemory:
-    """The MemoryStore over HTTP; the transport belongs to its owner."""
+    """The MemoryStore over HTTP; the transport belongs to its owner. `mask` hides secrets in local files."""
 
-    def __init__(self, api: HttpApi, remembered: Remembered) -> None:
+    def __init__(self, api: HttpApi, remembered: Remembered, mask: Callable[[str], str] = str) -> None:
         self._api = api
         self._space = Space(api)
         self._remembered = remembered
+        self._mask = mask
 
     async def search_context(self, query: RecallQuery) -> tuple[Hit, ...]:
         start = self._remembered.get(self._api.endpoint)
@@ -117,7 +118,7 @@ class HttpMemory:
             answer = as_dict(await self._api.post("/api/v1/resources", body))
             said = as_str(answer.get("message")) or as_str(answer.get("status")) or "accepted"
             return Written(as_str(answer.get("root_uri")) or as_str(answer.get("uri")), said)
-        gathered = await asyncio.to_thread(gather_path, Path(place))
+        gathered = without_secrets(await asyncio.to_thread(gather_path, Path(place)), self._mask)
         if len(gathered.documents) > MOST_FILES:
             raise StoreRejected(
                 f"{place} holds {len(gathered.documents)} files, at most {MOST_FILES} can be sent at once",
