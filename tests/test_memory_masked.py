@@ -119,7 +119,7 @@ def test_words_on_the_command_line_are_masked(runs: Lab, server: Fake, words: tu
     assert b"Traceback" not in done.stderr
     bodies = [text.partition("\n\n")[2] for text in server.received]
     refused = b"holds a secret" in done.stderr
-    assert refused or any("[secret:" in body for body in bodies), done.stderr
+    assert refused or any("[masked:" in body for body in bodies), done.stderr
     server.received = [
         f"{text.partition(chr(10))[0]}\n{body}" for text, body in zip(server.received, bodies, strict=True)
     ]
@@ -139,7 +139,7 @@ def test_a_file_that_is_taken_in_is_masked(runs: Lab, server: Fake, name: str) -
     (runs.work / "in").mkdir()
     (runs.work / "in" / name).write_text(f"DB_PASSWORD=pl4ntedPw\ntoken {SECRET}\n")
     runs.run("memory", "add", "./in", OPENVIKING_URL=server.url)
-    assert "[secret:" in server.text()
+    assert "[masked:" in server.text()
     done = runs.run("memory", "add", "./in", "--store", "embedded")
     assert done.returncode == 0, done.stderr
     assert "pl4ntedPw" not in server.text()
@@ -171,5 +171,5 @@ def test_what_is_asked_in_a_chat_and_by_the_model_is_masked(runs: Lab, server: F
     finally:
         terminal.close()
     assert server.text().count("/api/v1/search/find") >= 2
-    assert "[secret:github:" in server.text()
+    assert "[masked:github:" in server.text()
     stays_home(runs, server)

@@ -12,7 +12,7 @@ from vikingpi.errors import ConfigError
 from vikingpi.redact import Redactor
 
 SALT = b"salt"
-MASK = re.compile(r"\[secret:[a-z]+:[0-9a-f]{4}\]")
+MASK = re.compile(r"\[masked:[a-z]+:[0-9a-f]{4}\]")
 HEX40 = "3f2a9c1be04d5876a1b2c3d4e5f60718293a4b5c"
 MIXED36 = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
 
@@ -218,7 +218,7 @@ HARMLESS = [
     'EXPIRED_TOKEN = "expired_token"',
     'token = f"sk-{random_part()}"',
     '{"token": "desc"}',
-    "[secret:openai:ab12]",
+    "[masked:openai:ab12]",
 ]
 
 

@@ -1,4 +1,4 @@
-"""Mask secrets in text that is kept: `[secret:<kind>:<4 hex>]`, the same mask for the same secret and salt.
+"""Mask secrets in text that is kept: `[masked:<kind>:<4 hex>]`, the same mask for the same secret and salt.
 
 A secret is known by its own shape (keys of providers, JWT, PEM), by where it stands (Authorization header, password
 in a URL, cookie) or by the name it is given to (`DB_PASSWORD=`, `"token": `, `--api-key `). Hashes, UUIDs,
@@ -52,7 +52,7 @@ _PEM_END = r"-----END (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
 _PEM_BODY = r"(?:[A-Za-z0-9+/=\s:,.]|\\[nr]|-(?!----)){0,20000}"
 _PEM_LINE = r"[A-Za-z0-9+/=]{16,}"
 
-_MASK = r"\[secret:[a-z]+:[0-9a-f]{4}\]"
+_MASK = r"\[masked:[a-z]+:[0-9a-f]{4}\]"
 _PLACEHOLDER = (
     r"(?i)\A(?:<.*>\Z|\$\{?[a-z_(]|%(?:s|d|\(|[a-z_]+%)|\[.*\]\Z|process\.env|os\.environ|(.)\1*\Z)"
     r"|\{[a-z_(]|\{\}|x{4}|\*{3}|\.{3}|your[_-]|change[_-]?me|placeholder|redacted|example|dummy|insert[_-]|replace[_-]|_here\Z"
@@ -189,7 +189,7 @@ class _Work:
 
     def mask_of(self, kind: str, secret: str) -> str:
         digest = hashlib.blake2s(secret.encode("utf-8", "surrogatepass"), key=self._salt, digest_size=2)
-        return f"[secret:{kind}:{digest.hexdigest()}]"
+        return f"[masked:{kind}:{digest.hexdigest()}]"
 
     def literal(self, kind: str, secret: str) -> None:
         found = self.text.count(secret)
@@ -283,7 +283,7 @@ def _mask_assigned(work: _Work) -> None:
 
 
 def _assigned_value(text: str, match: re.Match[str]) -> tuple[int, int] | None:
-    if text.startswith("[secret:", match.start() - 1):
+    if text.startswith("[masked:", match.start() - 1):
         return None
     prefix = text[max(0, match.start() - 48) : match.start()]
     before = prefix[len(prefix.rstrip(_NAME_CHARS)) :]
@@ -292,13 +292,13 @@ def _assigned_value(text: str, match: re.Match[str]) -> tuple[int, int] | None:
     value = match[form]
     flag = before.startswith("--")
     spaced = not match["mark"].strip()
-    if (spaced and not flag) or _regex(_COUNTED).search(before) or full in ("PWD", "OLDPWD") or "[secret:" in value:
+    if (spaced and not flag) or _regex(_COUNTED).search(before) or full in ("PWD", "OLDPWD") or "[masked:" in value:
         return None
     start, end = match.span(form)
     env = form == "bare" and match["mark"] == "=" and full.isupper()
     if form != "bare":
         good = _is_quoted(value)
-    elif text[end : end + 1] in ("(", "[", "{") and not text.startswith("[secret:", end):
+    elif text[end : end + 1] in ("(", "[", "{") and not text.startswith("[masked:", end):
         good = False
     elif env or (flag and match["mark"] == "="):
         good = _is_given(value)
