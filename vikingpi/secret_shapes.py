@@ -25,9 +25,7 @@ def shapes() -> tuple[Shape, ...]:
 
 
 # A token is no part of a longer word, but the end of an escape sequence is none: \n, \x3d, \u003d, %3D.
-_BEFORE = (
-    r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbfv0])|(?<=\\x[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
-)
+_BEFORE = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbfv0])|(?<=\\x[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
 
 # Kind, hints, and the token itself.
 _TOKENS = (
