@@ -331,7 +331,7 @@ def process(
     book = ledger or open_ledger(data / "outbox.db")
     events: list[Event] = []
     options = config or settings()
-    ctx = SessionContext(log, options, events.append)
+    ctx = SessionContext(log, lambda: options, events.append)
 
     def note(record: Json) -> None:
         assert record["event"]

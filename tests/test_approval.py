@@ -32,7 +32,7 @@ class Desk:
         self.approval.attach(self.session, keep=False)
 
     def put(self, name: str, **arguments: Any) -> Block | None:
-        ctx = SessionContext(self.session, Settings(), self.events.append)
+        ctx = SessionContext(self.session, Settings, self.events.append)
         return asyncio.run(self.approval.tool_call(ctx, ToolCall("c1", name, arguments)))
 
 

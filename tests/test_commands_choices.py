@@ -9,6 +9,7 @@ from vikingpi.app.chat import equip
 from vikingpi.app.options import RunOptions
 from vikingpi.app.wiring import Seams, build_app, prepare
 from vikingpi.commands.chooser import Choices, Option
+from vikingpi.config.model import Settings
 from vikingpi.errors import SessionError
 from vikingpi.llm.scripted import ScriptedProvider, Step, scripted_model
 from vikingpi.messages import text_of
@@ -42,12 +43,16 @@ class FakeChooser:
     def edit(self, text: str) -> None:
         self.said.append(f"edit {text}")
 
+    def look(self, settings: Settings) -> None:
+        self.said.append(f"look {settings.theme} {settings.show_thoughts}")
+
     def show_past(self) -> None:
         self.said.append("past")
 
 
-def play(folder: Path, work: Callable[[App], Awaitable[None]]) -> None:
+def play(folder: Path, work: Callable[[App], Awaitable[None]], **more: str) -> None:
     env = {"VPI_HOME": str(folder / "home"), "HOME": str(folder), "PATH": "/usr/bin:/bin", "OPENAI_API_KEY": "k"}
+    env |= more
     project = folder / "project"
     project.mkdir(exist_ok=True)
 

@@ -85,7 +85,7 @@ class Lab:
         self.now = 100.0
         self.resting = False
         events: list[Event] = []
-        self.ctx = SessionContext(self.session, settings or Settings(), events.append)
+        self.ctx = SessionContext(self.session, lambda: settings or Settings(), events.append)
         memory = Memory(store, "", "", str.upper, lambda: self.resting)
         self.hooks = MemoryHooks(memory, self.plain, seconds=0.05, clock=lambda: self.now)
 

@@ -46,11 +46,14 @@ def mode_on(branch: Sequence[Entry]) -> Mode | None:
 
 
 class Approval(AgentHooks):
-    """Decides about each call. A fault in asking is a no: this hook never lets a call through by accident."""
+    """Decides about each call. A fault in asking is a no: this hook never lets a call through by accident.
+
+    `setting` is the mode of a session that remembers none.
+    """
 
     def __init__(self, given: Mode | None, setting: Mode, cwd: Path, chooser: Callable[[], Chooser | None]) -> None:
         self._given: Mode | None = given
-        self._setting: Mode = setting
+        self.setting: Mode = setting
         self._cwd = cwd
         self._chooser = chooser
         self._mode: Mode = given if given is not None else setting
@@ -67,7 +70,7 @@ class Approval(AgentHooks):
         self._session = session
         self._allowed.clear()
         if not keep:
-            self._mode = self._given or mode_on(session.branch()) or self._setting
+            self._mode = self._given or mode_on(session.branch()) or self.setting
 
     def choose(self, mode: Mode) -> None:
         """Use a mode from the next call on; the session remembers it."""
@@ -124,7 +127,7 @@ class Approval(AgentHooks):
         return place.is_relative_to(here) and not RUN_LATER.intersection(place.relative_to(here).parts)
 
     def _remember(self, session: SessionLog) -> None:
-        if (mode_on(session.branch()) or self._setting) != self._mode:
+        if (mode_on(session.branch()) or self.setting) != self._mode:
             session.append_custom(TYPE, {"mode": self._mode})
 
 

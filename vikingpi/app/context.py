@@ -18,7 +18,7 @@ from vikingpi.takeover.state import OFF
 class SessionContext:
     """A HookContext over one open session."""
 
-    def __init__(self, session: SessionLog, settings: Settings, emit: Callable[[Event], None]) -> None:
+    def __init__(self, session: SessionLog, settings: Callable[[], Settings], emit: Callable[[Event], None]) -> None:
         self._session = session
         self._settings = settings
         self._emit = emit
@@ -29,7 +29,7 @@ class SessionContext:
 
     @property
     def settings(self) -> Settings:
-        return self._settings
+        return self._settings()
 
     def branch(self) -> tuple[Entry, ...]:
         return self._session.branch()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from vikingpi.app import switching
 from vikingpi.app.app import App
+from vikingpi.app.user_settings import UserSettings
 from vikingpi.commands.controls import Controls
 from vikingpi.decode import as_dict
 from vikingpi.errors import SessionError
@@ -141,6 +142,6 @@ class Models:
         return choice.model, choice.thinking_level
 
 
-def make_controls(app: App, catalog: Catalog) -> Controls:
+def make_controls(app: App, catalog: Catalog, settings: UserSettings) -> Controls:
     """Put together what commands may do."""
-    return Controls(Sessions(app), Tree(app), Models(app, catalog), app.approval)
+    return Controls(Sessions(app), Tree(app), Models(app, catalog), app.approval, settings)

@@ -140,6 +140,7 @@ def build_app(prepared: Prepared, mode: Mode, spawn: Spawn, seams: Seams | None 
     app = App(prepared.settings, builder.open_parts, builder.close)
     app.folder = prepared.folder
     builder.chooser = lambda: app.chooser
+    builder.settings = lambda: app.settings
     app.approval = builder.approval
     app.library = prepared.library
     app.commands = prepared.extensions.commands(())
@@ -169,6 +170,7 @@ class _Builder:
         self._store: OpenStore | None = None
         self._agent: Agent | None = None
         self.chooser: Callable[[], Chooser | None] = lambda: None
+        self.settings: Callable[[], Settings] = lambda: prepared.settings
         self.approval = Approval(
             prepared.options.approve, prepared.settings.approval, prepared.cwd, lambda: self.chooser()
         )
@@ -199,9 +201,9 @@ class _Builder:
             fixed = self._seams.model
             model = ModelChoice(fixed, "off") if fixed is not None else await self._choose(session, reason)
             notices = self._start_notices(reason, opened, model)
-            ctx = SessionContext(session, prepared.settings, emit)
+            ctx = SessionContext(session, lambda: self.settings(), emit)
             context = self._context_store(ctx, session)
-            if context.control is None or not prepared.settings.takeover.enabled:
+            if context.control is None or not self.settings().takeover.enabled:
                 _unfold(session, captured=context.control is not None)
             tools = chosen_tools(options, (*context.tools, *prepared.extensions.tools))
         except BaseException:
@@ -234,7 +236,7 @@ class _Builder:
         if self._agent is not None and reason in ("new", "fork"):
             return ModelChoice(self._agent.deps.model, self._agent.deps.thinking_level)
         prepared, transport = self._prepared, self._seams.transport
-        return await choose_model(prepared.options, prepared.catalog, prepared.settings, session.branch(), transport)
+        return await choose_model(prepared.options, prepared.catalog, self.settings(), session.branch(), transport)
 
     async def close(self) -> None:
         """Close what all sessions share."""
@@ -253,7 +255,7 @@ class _Builder:
         prepared = self._prepared
         if prepared.store.kind == "off" or prepared.options.no_session:
             return _Context()
-        settings, paths, transport, log = prepared.settings, prepared.paths, self._seams.transport, self._log
+        settings, paths, transport, log = self.settings(), prepared.paths, self._seams.transport, self._log
         try:
             if self._store is None:
                 writer = ModelWriter(self._in_use, settings.takeover.overview_budget)
@@ -301,7 +303,7 @@ class _Builder:
         sandbox = prepared.sandbox.at(cwd) if prepared.sandbox is not None else None
 
         def tool_context(update: Callable[[str], None]) -> ToolContext:
-            return ToolContext(cwd, env, update, prepared.settings.tools.bash_timeout, temp, sandbox)
+            return ToolContext(cwd, env, update, self.settings().tools.bash_timeout, temp, sandbox)
 
         return AgentDeps(
             session,
@@ -311,7 +313,7 @@ class _Builder:
             tools,
             chain,
             emit,
-            prepared.settings,
+            self.settings(),
             lambda: prompt,
             tool_context,
             expand=prepared.library.expand,

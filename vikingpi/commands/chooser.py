@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from vikingpi.config.model import Settings
+
 
 class Option(NamedTuple):
-    """One line of a list; `more` is searched as well, `preview` gives what is shown of it while it is selected."""
+    """One line of a list; `more` is searched as well, `preview` gives what is shown of it while it is selected.
+
+    Values stand in a column of their own.
+    """
 
     key: str
     label: str
     about: str = ""
     more: str = ""
     preview: Callable[[], str] | None = None
+    value: str = ""
 
 
 class Act(NamedTuple):
@@ -33,7 +39,8 @@ class Act(NamedTuple):
 class Choices(NamedTuple):
     """A list to choose from; `options` is called anew after each act. `at` is selected first.
 
-    A search puts the best match first, unless the list is `ordered`.
+    A search puts the best match first, unless the list is `ordered`. With `enter` the list stays, and Enter does to
+    a line what that gives for its key.
     """
 
     title: Callable[[], str]
@@ -42,6 +49,7 @@ class Choices(NamedTuple):
     at: str = ""
     empty: str = "nothing here"
     ordered: bool = False
+    enter: Callable[[str], Act] | None = None
 
 
 class Chooser(Protocol):
@@ -65,6 +73,10 @@ class Chooser(Protocol):
 
     def edit(self, text: str) -> None:
         """Put a text into the editor."""
+        ...
+
+    def look(self, settings: Settings) -> None:
+        """Look as the settings say from now on."""
         ...
 
     def show_past(self) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from vikingpi.commands.approve import ApprovalControl
+from vikingpi.config.model import Settings
 from vikingpi.llm.base import Model
 from vikingpi.session.catalog import SessionInfo
 from vikingpi.session.entries import Entry
@@ -72,8 +73,35 @@ class ModelControl(Protocol):
         ...
 
 
+class SettingsControl(Protocol):
+    """The settings in use; methods raise ConfigError when a file is broken or cannot be written."""
+
+    @property
+    def file(self) -> Path:
+        """The user's own config.json."""
+        ...
+
+    @property
+    def own(self) -> Settings:
+        """What the user's own file says, without any other place."""
+        ...
+
+    def read(self) -> Settings:
+        """Read all places anew, use what they say and return it."""
+        ...
+
+    def source(self, key: str) -> str:
+        """Say where a value stands: a file or a variable, empty for a default."""
+        ...
+
+    def store(self, key: str, value: object | None) -> Settings:
+        """Put a value into the user's file, or take it out with None; use and return what holds now."""
+        ...
+
+
 class Controls(NamedTuple):
     sessions: SessionControl
     tree: TreeControl
     models: ModelControl
     approval: ApprovalControl
+    settings: SettingsControl

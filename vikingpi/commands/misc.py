@@ -8,6 +8,7 @@ from vikingpi.commands.host import Host
 from vikingpi.commands.model import model_commands
 from vikingpi.commands.resume import resume_commands
 from vikingpi.commands.session import session_commands
+from vikingpi.commands.settings import settings_commands
 from vikingpi.commands.tree import tree_commands
 from vikingpi.commands.viking_status import viking_commands
 
@@ -47,6 +48,7 @@ def all_commands(app: Host) -> tuple[Command, ...]:
     if app.controls is not None:
         commands += approve_commands(app.controls.approval)
         commands += (*resume_commands(app, app.controls), *tree_commands(app, app.controls))
+        commands += settings_commands(app, app.controls)
     return tuple(sorted(commands, key=lambda command: command.name))
 
 

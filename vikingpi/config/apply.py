@@ -97,6 +97,12 @@ def is_group(annotation: Any) -> bool:
     return isinstance(annotation, type) and hasattr(cast(Any, annotation), "_fields")
 
 
+def other_names(key: str) -> tuple[str, ...]:
+    """Return the flat keys of the extension that stand for a dotted key."""
+    same = [flat for flat, (group, inner) in _flat_keys() if f"{group}.{inner}" == key]
+    return (*same, *(flat for flat, inner in _OTHER_NAMES.items() if inner == key))
+
+
 def from_text(annotation: Any, text: str) -> Any:
     """Read the text of an environment variable as a JSON value for the annotation."""
     if annotation is bool:

@@ -1,13 +1,15 @@
-"""Read JSON files that people write, and say where they are wrong."""
+"""Read JSON files that people write, say where they are wrong, and write them whole or not at all."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import cast
 
 from vikingpi.decode import Json
 from vikingpi.errors import ConfigError
+from vikingpi.private import private_dir, private_open
 
 
 def read_object(path: Path) -> Json | None:
@@ -36,3 +38,26 @@ def read_object(path: Path) -> Json | None:
     if not isinstance(value, dict):
         raise ConfigError(f"{path}:1:1: the file must hold one JSON object", hint='begin it with "{"')
     return cast(Json, value)
+
+
+def write_object(path: Path, values: Json) -> None:
+    """Write a JSON object; a link stays one, and a file that exists keeps its mode. ConfigError if impossible."""
+    text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        data = (json.dumps(values, indent=2) + "\n").encode("ascii")
+    place = Path(os.path.realpath(path))
+    new = place.with_name(f"{place.name}.{os.getpid()}.new")
+    try:
+        private_dir(place.parent)
+        new.unlink(missing_ok=True)
+        with os.fdopen(private_open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if place.exists():
+            new.chmod(place.stat().st_mode & 0o777)
+        new.replace(place)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}", hint="make the folder writable") from error

@@ -41,11 +41,15 @@ _MOST_LISTED = 1 << 20
 
 
 class Loaded(NamedTuple):
-    """`endpoint` is None where no OpenViking server is named; `problems` has one line for everything wrong."""
+    """`endpoint` is None where no OpenViking server is named; `problems` has one line for everything wrong.
+
+    `sources` says of each dotted key that was given where its value stands.
+    """
 
     settings: Settings
     endpoint: Endpoint | None
     problems: tuple[str, ...]
+    sources: Mapping[str, str] = {}
 
 
 def load(
@@ -63,18 +67,18 @@ def load(
     """
     settings = Settings()
     problems: list[str] = []
-    given: set[str] = set()
+    given: dict[str, str] = {}
     layers: list[Layer] = []
     for values, source, is_project in _files(paths, cwd, trusted, problems):
         own = apply(Settings(), values, source).settings.openviking
         layer, more = settings_layer(own, source, is_project=is_project)
         layers.insert(0, layer)
-        settings = _take(apply(settings, values, source), problems, given)
+        settings = _take(apply(settings, values, source), problems, given, source)
         problems += more
     for name, key in _ENVIRONMENT.items():
         if text := env.get(name, "").strip():
             value = from_text(fields_of(Settings)[field_name(key)], text)
-            settings = _take(apply(settings, {key: value}, name), problems, given)
+            settings = _take(apply(settings, {key: value}, name), problems, given, name)
     if overrides:
         settings = _flags(settings, overrides, given)
     environment, env_problems = environment_layer(env)
@@ -84,7 +88,7 @@ def load(
     problems += held_back((environment, *layers), endpoint)
     settings = _with_endpoint(settings, endpoint, peer)
     settings = _with_capture(settings, given, problems)
-    return Loaded(settings, endpoint, tuple(dict.fromkeys(problems)))
+    return Loaded(settings, endpoint, tuple(dict.fromkeys(problems)), given)
 
 
 def peer_of(cwd: Path, settings: Settings, env: Mapping[str, str]) -> str:
@@ -148,17 +152,17 @@ def _keys(values: Json) -> Iterator[str]:
             yield key
 
 
-def _take(outcome: Outcome, problems: list[str], given: set[str]) -> Settings:
+def _take(outcome: Outcome, problems: list[str], given: dict[str, str], source: str) -> Settings:
     problems += outcome.problems
-    given |= outcome.given
+    given.update(dict.fromkeys(outcome.given, source))
     return outcome.settings
 
 
-def _flags(settings: Settings, overrides: Json, given: set[str]) -> Settings:
+def _flags(settings: Settings, overrides: Json, given: dict[str, str]) -> Settings:
     outcome = apply(settings, overrides, "command line")
     if outcome.problems:
         raise ConfigError(outcome.problems[0], hint="vpi --help lists the flags and their values")
-    given |= outcome.given
+    given.update(dict.fromkeys(outcome.given, "command line"))
     return outcome.settings
 
 
@@ -172,7 +176,7 @@ def _with_endpoint(settings: Settings, endpoint: Endpoint | None, peer: str) -> 
     return settings._replace(peer_id=settings.peer_id or peer)
 
 
-def _with_capture(settings: Settings, given: set[str], problems: list[str]) -> Settings:
+def _with_capture(settings: Settings, given: Mapping[str, str], problems: list[str]) -> Settings:
     """Takeover needs answers and tool results; without it tool results are captured on request only."""
     if not (settings.enabled and settings.takeover.enabled):
         asked = "captureToolResults" in given and settings.capture_tool_results

@@ -69,9 +69,10 @@ class Settings(NamedTuple):
     resume_context_budget: Annotated[int, 1024, 128_000] = 32_000
     score_threshold: Annotated[float, 0, 1] = 0.35
     session_dir: str = ""
+    show_thoughts: bool = False
     store: Literal["auto", "openviking", "embedded", "off"] = "auto"
     sync_turns: bool = True
     takeover: Takeover = Takeover()
-    theme: str = "auto"
+    theme: Literal["auto", "dark", "light"] = "auto"
     tools: Tools = Tools()
     workspace_peer: bool = True

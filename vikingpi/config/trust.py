@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from vikingpi.config.jsonfile import read_object
+from vikingpi.config.jsonfile import read_object, write_object
 from vikingpi.config.paths import PROJECT_FOLDER, Paths
 from vikingpi.decode import Json
-from vikingpi.errors import ConfigError
-from vikingpi.private import private_dir, private_open
 
 _FILES = ("config.json", "models.json", "SYSTEM.md", "APPEND_SYSTEM.md")
 _FOLDERS = ("extensions", "prompts", "skills", "themes")
@@ -47,20 +44,7 @@ def remembered(paths: Paths, cwd: Path) -> bool | None:
 def remember(paths: Paths, folder: Path, trusted: bool) -> None:
     """Write an answer into `trust.json`, whole or not at all; ConfigError if it cannot be written."""
     answers: Json = {**(read_object(paths.trust_file) or {}), os.fspath(_real(folder)): trusted}
-    text = json.dumps(answers, indent=2, ensure_ascii=True, sort_keys=True) + "\n"
-    new = paths.trust_file.with_name(f"trust.json.{os.getpid()}.new")
-    try:
-        private_dir(paths.config)
-        new.unlink(missing_ok=True)
-        with os.fdopen(private_open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="ascii") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(paths.trust_file)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write {paths.trust_file}: {error.strerror or error}", hint="make the folder writable"
-        ) from error
+    write_object(paths.trust_file, dict(sorted(answers.items())))
 
 
 def needs_trust(cwd: Path, paths: Paths | None = None) -> tuple[str, ...]:

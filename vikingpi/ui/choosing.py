@@ -10,10 +10,12 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from vikingpi.commands.chooser import Choices, Option
+from vikingpi.config.model import Settings
 from vikingpi.session.tree import build_context
 from vikingpi.ui.desk import Desk, Terminal
 from vikingpi.ui.picker import Asker
 from vikingpi.ui.printer import print_past
+from vikingpi.ui.theme import choose_theme
 
 PAST_TURNS = 3
 COPY_SECONDS = 3.0
@@ -51,6 +53,11 @@ class TerminalChooser:
 
     def edit(self, text: str) -> None:
         self._desk.editor.put_back([text])
+
+    def look(self, settings: Settings) -> None:
+        painter, coding = self._desk.printer.painter, self._desk.screen.output.encoding()
+        painter.theme = choose_theme(settings.theme, os.environ, coding)
+        self._desk.transcript.shows_thoughts = settings.show_thoughts
 
     def show_past(self) -> None:
         print_past(self._desk.printer, build_context(self._desk.app.parts.session.branch()), PAST_TURNS)

@@ -29,6 +29,7 @@ from vikingpi.ui.theme import BAR_STYLES, Glyphs
 
 PREVIEW_FROM_ROWS = 14
 SETTLE_SECONDS = 0.4
+LEAST_ABOUT = 8
 _FAR = 1_000_000
 _KEY_NAMES = {"tab": "Tab", "escape": "Esc"}
 
@@ -40,7 +41,7 @@ class PickerView:
         self.listing = listing
         self._size = size
         self._glyphs = glyphs
-        self._previews: dict[str, str] = {}
+        self._previews: dict[str, tuple[Option, str]] = {}
 
     @property
     def page(self) -> int:
@@ -101,13 +102,18 @@ class PickerView:
         return _padded(lines, page)
 
     def _line(self, option: Option, columns: int, *, selected: bool) -> StyleAndTextTuples:
-        mark = "> " if selected else "  "
-        about = cut_cells(safetext.one_line(option.about, columns), max(0, columns // 2))
+        mark, value = "> " if selected else "  ", ""
+        most = columns // 2
+        if option.value:
+            column = max(cells(other.label) for other in self.listing.shown) + 2
+            value = " " * max(1, column - cells(option.label)) + safetext.one_line(option.value, columns)
+            most = min(most, columns - len(mark) - cells(option.label + value) - 3)
+        about = cut_cells(safetext.one_line(option.about, columns), most) if most >= LEAST_ABOUT else ""
         room = columns - len(mark) - (cells(about) + 2 if about else 0) - 1
         # Leading spaces show the depth of a tree: only the text behind them is made one line.
         text = option.label.lstrip(" ")
         indent = " " * min(len(option.label) - len(text), max(0, room // 2))
-        label = cut_cells(indent + unjoined(safetext.one_line(text, max(1, room))), room)
+        label = cut_cells(indent + unjoined(safetext.one_line(text, max(1, room))) + value, room)
         style = "class:menu.selected" if selected else "class:menu"
         gap = " " * max(2, columns - 1 - len(mark) - cells(label) - cells(about))
         return [(style, mark + label), *([("class:menu.about", gap + about)] if about else [])]
@@ -122,19 +128,22 @@ class PickerView:
         return [[("class:rule", line)] for line in [*lines, *[""] * (room - len(lines))]]
 
     def _text(self, option: Option) -> str:
-        if option.key not in self._previews:
+        known, text = self._previews.get(option.key, (None, ""))
+        if known is not option:
             try:
                 text = option.preview() if option.preview is not None else ""
             except VpiError as error:
                 text = str(error)
-            self._previews[option.key] = unjoined(safetext.plain(text[:20_000])).expandtabs(4).strip()
-        return self._previews[option.key]
+            text = unjoined(safetext.plain(text[:20_000])).expandtabs(4).strip()
+            self._previews[option.key] = option, text
+        return text
 
     def _footer(self, columns: int) -> StyleAndTextTuples:
         if self.listing.message:
             return [("class:status.warning", cut_cells(safetext.one_line(self.listing.message, columns), columns - 1))]
         acts = [f"{_key_name(act.key)} {act.name}" for act in self.listing.choices.acts]
-        keys = " · ".join(["Enter chooses", *acts, "Esc leaves"])
+        enter = "Enter chooses" if self.listing.choices.enter is None else "Enter changes"
+        keys = " · ".join([enter, *acts, "Esc leaves"])
         return [("class:rule", cut_cells(keys, columns - 1))]
 
 
@@ -172,8 +181,11 @@ def _bind_typing(keys: KeyBindings, listing: Listing) -> None:
     def _(event: KeyPressEvent) -> None:
         if listing.stage == "ask":
             listing.finish()
-        elif listing.stage == "list" and listing.selected is not None:
-            event.app.exit(result=listing.selected.key)
+        elif listing.stage == "list" and (option := listing.selected) is not None:
+            if listing.choices.enter is not None:
+                listing.begin(listing.choices.enter(option.key))
+            else:
+                event.app.exit(result=option.key)
 
     @keys.add("escape")
     @keys.add("c-c")

@@ -58,6 +58,7 @@ class Repl:
         desk.screen.key_processor.before_key_press += burst.key
         desk.screen.key_bindings = make_bindings(desk.editor, desk.search, actions, burst)
         app.chooser = TerminalChooser(desk, terminal)
+        desk.transcript.shows_thoughts = app.settings.show_thoughts
         self._wake = asyncio.Event()
         self._stale = False
         self._figures_due = 0.0

@@ -28,12 +28,12 @@ class _Running(NamedTuple):
 
 
 class _Answer:
-    """The text and the thought that arrive."""
+    """The text and the thought that arrive; `shows_thoughts()` says whether a thought is shown in full."""
 
-    def __init__(self, printer: Printer) -> None:
+    def __init__(self, printer: Printer, shows_thoughts: Callable[[], bool]) -> None:
         self._thoughts: list[str] = []
         self._thoughts_before: list[str] = []
-        self.shows_thoughts = False
+        self._shows_thoughts = shows_thoughts
         self._printer = printer
         self._clean = safetext.Cleaner()
         self._splitter = Splitter()
@@ -64,9 +64,9 @@ class _Answer:
         took, thought = seconds(1000 * (time.monotonic() - self._since)), self._thought
         self._thought, self._since = "", 0.0
         self._thoughts.append(thought)
-        if self.shows_thoughts:
+        if shown := self._shows_thoughts():
             self._printer.text(_thought_rows(thought))
-        self._printer.rows([Row(f"thought for {took}", "dim")], gap=not self.shows_thoughts)
+        self._printer.rows([Row(f"thought for {took}", "dim")], gap=not shown)
 
     def prompted(self) -> None:
         self._thoughts_before, self._thoughts = self._thoughts or self._thoughts_before, []
@@ -93,7 +93,7 @@ class _Answer:
         lines: list[str] = []
         if self._thought:
             rows = _thought_rows(self._thought[-4000:])
-            lines += self._printer.painted(rows if self.shows_thoughts else rows[-THOUGHT_LINES:], columns)
+            lines += self._printer.painted(rows if self._shows_thoughts() else rows[-THOUGHT_LINES:], columns)
         if (block := self._splitter.open) is not None:
             lines += self._printer.painter.block(block, columns)
         return lines
@@ -110,13 +110,16 @@ def _limits(of: str = "", *, unfolded: bool) -> Limits:
 
 
 class Transcript:
-    """`version` changes whenever the live part would look different. Results are folded unless `unfolded`."""
+    """`version` changes whenever the live part would look different. Results are folded unless `unfolded`,
+    thoughts unless `shows_thoughts`.
+    """
 
     def __init__(self, printer: Printer) -> None:
         self.version = 0
         self.unfolded = False
+        self.shows_thoughts = False
         self._printer = printer
-        self._answer = _Answer(printer)
+        self._answer = _Answer(printer, lambda: self.shows_thoughts)
         self._preparing = ""
         self._tools: dict[str, _Running] = {}
         self._folded: list[tuple[ToolCall, ToolResultMessage]] = []
@@ -166,12 +169,11 @@ class Transcript:
 
     def toggle_thoughts(self) -> bool:
         """Show thoughts in full from now on, and those of the last prompt that has any; or fold them."""
-        answer = self._answer
-        answer.shows_thoughts = not answer.shows_thoughts
+        self.shows_thoughts = not self.shows_thoughts
         self.version += 1
-        if answer.shows_thoughts:
-            answer.print_thoughts()
-        return answer.shows_thoughts
+        if self.shows_thoughts:
+            self._answer.print_thoughts()
+        return self.shows_thoughts
 
     def shell_runs(self, run: UserCommand, tail: str = "") -> None:
         """Show the command that the user runs, and the end of its output."""
