@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,9 @@ from vikingpi.decode import Json, as_dict, as_list, as_str
 from vikingpi.messages import OVERVIEW_MARKER
 
 PROJECT = Path(__file__).resolve().parent.parent
-MODELS = {"mine": ("m1", "small"), "lab": ("fake",)}
+MODELS = {"mine": ("m1", "small"), "lab": ("fake",), "claude": ("c1",)}
+# What each program says in front of images that tools gave, on a wire whose tool results take none.
+_IMAGES = ("Images from the tool results above:", "Attached image(s) from tool result:")
 _SUMMARY = re.compile(r"<summary>(.*)</summary>", re.DOTALL)
 
 
@@ -60,13 +62,13 @@ class Lab:
         """Run vpi in the project's folder, without a store unless the arguments say so."""
         return self._run([sys.executable, "-m", "vikingpi", *self._vpi_args(args)], self.vpi_env(config), None)
 
-    def vpi_killed(self, *args: str, after: str) -> None:
-        """Run vpi and end it with SIGTERM once a file of this name is in the project's folder."""
+    def vpi_killed(self, *args: str, after: Callable[[], bool]) -> None:
+        """Run vpi and end it with SIGTERM once `after` holds."""
         command = [sys.executable, "-m", "vikingpi", *self._vpi_args(args)]
         with subprocess.Popen(
             command, cwd=self.project, env=self.vpi_env(None), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         ) as process:
-            self._wait_for(self.project / after)
+            self._wait_for(after)
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=20)
 
@@ -81,9 +83,9 @@ class Lab:
         return self.folder / f"{name}.jsonl"
 
     def requests(self) -> list[Json]:
-        """The bodies of all requests of an agent so far."""
+        """All requests of an agent so far, each with its `path` and `body`."""
         with urllib.request.urlopen(f"{self._address}/requests?kind=agent", timeout=10) as answer:
-            return [as_dict(as_dict(one).get("body")) for one in json.load(answer)]
+            return [as_dict(one) for one in json.load(answer)]
 
     def sent(self, run: Any) -> list[Json]:
         """Call `run` and return the messages of the last request it made, without the system's."""
@@ -92,7 +94,10 @@ class Lab:
         assert done.code == 0, done.err
         made = self.requests()[before:]
         assert made, f"no request: {done.err}"
-        return [norm for norm in map(normal, as_list(made[-1].get("messages"))) if norm]
+        messages = as_list(as_dict(made[-1].get("body")).get("messages"))
+        if as_str(made[-1].get("path")).endswith("/messages"):
+            return [block for message in messages for block in blocks(message)]
+        return [norm for norm in map(normal, messages) if norm]
 
     def _vpi_args(self, args: tuple[str, ...]) -> list[str]:
         store = [] if "--store" in args else ["--store", "off"]
@@ -110,23 +115,20 @@ class Lab:
             cost = {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0}
             limits = {"contextWindow": 128_000, "maxTokens": 8000, "reasoning": True, "input": ["text", "image"]}
             models = [{"id": name, "name": name, "cost": cost, **limits} for name in names]
-            return {
-                "baseUrl": f"{self._address}/v1",
-                "api": "openai-completions",
-                "apiKey": "x",
-                "models": models,
-            }
+            return {"baseUrl": f"{self._address}/v1", "api": "openai-completions", "apiKey": "x", "models": models}
 
-        return {"providers": {name: provider(models) for name, models in MODELS.items()}}
+        found = {name: provider(models) for name, models in MODELS.items()}
+        found["claude"].update(baseUrl=self._address, api="anthropic-messages")
+        return {"providers": found}
 
     def _write(self, path: Path, value: Json) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(value), encoding="utf-8")
 
-    def _wait_for(self, path: Path) -> None:
+    def _wait_for(self, condition: Callable[[], bool]) -> None:
         until = time.monotonic() + 20
-        while not path.exists():
-            assert time.monotonic() < until, f"{path} did not appear"
+        while not condition():
+            assert time.monotonic() < until, "what was waited for did not happen"
             time.sleep(0.05)
 
 
@@ -164,6 +166,21 @@ def normal(message: Any) -> Json:
     return made
 
 
+def blocks(message: Any) -> list[Json]:
+    """Bring a message of the messages API into one block per part; neighbours of one role may be one message or two."""
+    raw = as_dict(message)
+    content = raw.get("content")
+    found: list[Json] = []
+    for block in [{"type": "text", "text": content}] if isinstance(content, str) else map(as_dict, as_list(content)):
+        made = {key: value for key, value in block.items() if key not in ("cache_control", "text", "content")}
+        if not made.get("is_error"):
+            made.pop("is_error", None)
+        if "text" in block or "content" in block:
+            made["text"] = _text([block]) if "text" in block else _text(block["content"])
+        found.append({"role": raw.get("role"), **made})
+    return found
+
+
 def _call(call: Json) -> Json:
     function = as_dict(call.get("function"))
     return {"id": call.get("id"), "name": function.get("name"), "arguments": json.loads(as_str(function["arguments"]))}
@@ -175,4 +192,6 @@ def _text(content: object) -> str:
     else:
         text = "".join(as_str(part.get("text")) for part in map(as_dict, as_list(content)))
     found = _SUMMARY.search(text)
-    return "summary: " + found.group(1).replace(OVERVIEW_MARKER, "").strip() if found else text.strip()
+    if found:
+        return "summary: " + found.group(1).replace(OVERVIEW_MARKER, "").strip()
+    return _IMAGES[0] if text in _IMAGES else text.strip()

@@ -53,7 +53,10 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """`delay` and `stall` are seconds before and in the middle of the answer; `cut` breaks it off there."""
+    """`delay` and `stall` are seconds before and in the middle of the answer; `cut` breaks it off there.
+
+    `thought` comes first, then `hidden`: a thought that a provider shows to nobody (Anthropic messages only).
+    """
 
     text: str = ""
     calls: tuple[Call, ...] = ()
@@ -62,6 +65,8 @@ class Reply(NamedTuple):
     status: int = 200
     cut: bool = False
     kind: Kind = "agent"
+    thought: str = ""
+    hidden: str = ""
 
 
 class Control(NamedTuple):
@@ -223,10 +228,13 @@ def agent_answer(request: Request, control: Control, failures: dict[str, int]) -
             failures[prompt] = count + 1
             return Reply(status=int(fail[1]))
     slow, stall = (re.search(rf"\b{word}: ([\d.]+)", prompt) for word in ("SLOW", "STALL"))
+    thought, hidden = (re.search(rf"\b{word}: (.+)", prompt) for word in ("THINK", "HIDDEN"))
     base = Reply(
         delay=control.agent_delay + (float(slow[1]) if slow else 0.0),
         stall=float(stall[1]) if stall else 0.0,
         cut=bool(re.search(r"\bCUT\b", prompt)),
+        thought=thought[1] if thought else "",
+        hidden=hidden[1] if hidden else "",
     )
     done = sum(said.role == "tool" for said in request.messages[last + 1 :])
     calls = steps(prompt, request.tools)

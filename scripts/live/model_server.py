@@ -12,6 +12,8 @@ and that server's. Its first line on stdout is its address. What the last user m
     SAY: <text>             that text            BIG: <n>         a text of n characters
     FAIL: <status> [x<n>]   that HTTP status, for the first n tries of this message (1)
     SLOW: <seconds>         that pause first     STALL: <seconds> that pause in the middle
+    THINK: <text>           that thought before everything else, with a signature where the wire has one
+    HIDDEN: <text>          a thought that nobody is shown (Anthropic messages only)
     CUT                     the connection breaks in the middle of the answer
     anything else           a question that names a fact: its value, UNKNOWN if no message states it; otherwise the
                             facts of the message (see model_rules.py) are acknowledged

@@ -89,6 +89,8 @@ def openai_usage(body: Json, reply: Reply) -> Json:
 
 def whole_openai(body: Json, reply: Reply) -> Json:
     message: Json = {"role": "assistant", "content": None if reply.calls and not reply.text else reply.text}
+    if reply.thought:
+        message["reasoning_content"] = reply.thought
     if reply.calls:
         message["tool_calls"] = openai_calls(reply)
     return {
@@ -114,6 +116,8 @@ def openai_events(body: Json, reply: Reply) -> Iterator[bytes]:
         return b"data: " + dump({**head, "choices": [choice]}) + b"\n\n"
 
     yield event({"role": "assistant", "content": ""})
+    for word in words(reply.thought):
+        yield event({"reasoning_content": word})
     for word in words(reply.text):
         yield event({"content": word})
     for index, call in enumerate(openai_calls(reply)):
@@ -145,7 +149,13 @@ def read_anthropic(body: Json) -> Request:
 
 
 def anthropic_blocks(reply: Reply) -> list[Json]:
-    blocks: list[Json] = [{"type": "text", "text": reply.text}] if reply.text or not reply.calls else []
+    blocks: list[Json] = []
+    if reply.thought:
+        blocks.append({"type": "thinking", "thinking": reply.thought, "signature": new_id("sig")})
+    if reply.hidden:
+        blocks.append({"type": "redacted_thinking", "data": reply.hidden})
+    if reply.text or not reply.calls:
+        blocks.append({"type": "text", "text": reply.text})
     return blocks + [
         {"type": "tool_use", "id": new_id("toolu"), "name": call.name, "input": call.arguments} for call in reply.calls
     ]
@@ -164,6 +174,25 @@ def whole_anthropic(body: Json, reply: Reply) -> Json:
     }
 
 
+def anthropic_deltas(block: Json) -> tuple[Json, list[Json]]:
+    """Give how a block begins and the pieces that follow."""
+    match block["type"]:
+        case "text":
+            return {**block, "text": ""}, [{"type": "text_delta", "text": word} for word in words(block["text"])]
+        case "thinking":
+            pieces: list[Json] = [
+                {"type": "thinking_delta", "thinking": word} for word in words(str(block["thinking"]))
+            ]
+            proof = {"type": "signature_delta", "signature": block["signature"]}
+            return {**block, "thinking": "", "signature": ""}, [*pieces, proof]
+        case "redacted_thinking":
+            return block, []
+        case _:
+            arguments = json.dumps(block["input"], ensure_ascii=False)
+            pieces = [{"type": "input_json_delta", "partial_json": piece} for piece in slices(arguments)]
+            return {**block, "input": {}}, pieces
+
+
 def anthropic_events(body: Json, reply: Reply) -> Iterator[bytes]:
     def event(kind: str, **data: object) -> bytes:
         return f"event: {kind}\ndata: ".encode() + dump({"type": kind, **data}) + b"\n\n"
@@ -171,13 +200,8 @@ def anthropic_events(body: Json, reply: Reply) -> Iterator[bytes]:
     message = whole_anthropic(body, reply)
     yield event("message_start", message={**message, "content": [], "stop_reason": None})
     for index, block in enumerate(cast("list[Json]", message["content"])):
-        if block["type"] == "text":
-            yield event("content_block_start", index=index, content_block={"type": "text", "text": ""})
-            deltas: list[Json] = [{"type": "text_delta", "text": word} for word in words(block["text"])]
-        else:
-            yield event("content_block_start", index=index, content_block={**block, "input": {}})
-            arguments = json.dumps(block["input"], ensure_ascii=False)
-            deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in slices(arguments)]
+        begun, deltas = anthropic_deltas(block)
+        yield event("content_block_start", index=index, content_block=begun)
         for delta in deltas:
             yield event("content_block_delta", index=index, delta=delta)
         yield event("content_block_stop", index=index)
