@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 LINE = 300
@@ -15,7 +17,7 @@ _SAME_SHAPE = 2
 # Compiled at first use: most runs archive nothing.
 _compiled = cache(re.compile)
 
-_END = r"(?<=[.!?])\s+|(?<=[。！？；])|\n+"
+_END = r"[.!?](?=\s)|[。！？；\n]"
 _BULLET = r"^\s*(?:[-*+•]\s+|#{1,6}\s+|>\s+)"
 
 # What makes a value: a digit, code, an identifier, a path.
@@ -36,9 +38,17 @@ _ORDERS = (
     r"|\b(?:don't|do not)\b"
     r"|必须|不要|不能|记住|使用|采用|决定|总是|改用"
 )
+# What has none of these holds no statement; looking for pieces of text is much quicker than the patterns above.
+_COPULA_WORDS = frozenset(
+    "is are was were equals means becomes contains called named use uses set defaults listens runs".split()
+)
+_VALUE_SIGNS = ("=", "→", "->", "是", "为", "叫", "：", "等于")
+_ORDER_SIGNS = (
+    *("use", "prefer", "always", "never", "must", "remember", "note that", "decided", "decision", "agreed", "chose"),
+    *("deadline", "instead of", "don't", "do not"),
+    *("必须", "不要", "不能", "记住", "使用", "采用", "决定", "总是", "改用"),
+)
 _STATED = rf"(?i){_VALUED}|\b[\w'-]{{1,60}}\s+{_COPULA}\s+\w|{_ORDERS}"
-# What has none of these matches neither of the two above.
-_SIGNS = rf"(?i)\s{_COPULA}\s|[=→]|->|[是为叫：]|等于"
 _ADDRESS = r"https?://\S{1,200}"
 _WEAK = r"\d|[\w.-]{1,80}+/[\w./-]|`[^`\n]+`|\b\w{1,80}?_\w"
 _WEAK_SIGNS = r"\d|[\w.-]/[\w./-]|`[^`\n]+`|\w_\w"
@@ -50,6 +60,10 @@ _CORRECTION = (
 _OPEN_END = (
     r"(?i)\b(?:todo|fixme|next step|still (?:need|to do|open|missing|fail)|remaining|not yet|unresolved|blocked)\b"
     r"|待办|下一步|尚未|还没|未解决"
+)
+_OPEN_SIGNS = (
+    *("todo", "fixme", "next step", "still ", "remaining", "not yet", "unresolved", "blocked"),
+    *("待办", "下一步", "尚未", "还没", "未解决"),
 )
 
 
@@ -70,17 +84,20 @@ def one_line(text: str, limit: int = LINE) -> str:
     return (cut[:blank] if blank > limit * 2 // 3 else cut).rstrip() + "…"
 
 
-def sentences(text: str) -> list[str]:
+@lru_cache(4)
+def sentences(text: str) -> tuple[str, ...]:
     """Split into sentences and lines, without bullets and blanks."""
-    found = (" ".join(_compiled(_BULLET).sub("", piece).split()) for piece in _compiled(_END).split(text))
-    return [piece for piece in found if piece]
+    ends = [0, *(match.end() for match in _compiled(_END).finditer(text)), len(text)]
+    pieces = (text[start:stop] for start, stop in pairwise(ends))
+    found = (" ".join(_compiled(_BULLET).sub("", piece).split()) for piece in pieces)
+    return tuple(piece for piece in found if piece)
 
 
 def condense(text: str, whole: int = 400) -> Condensed:
     """Keep a short text whole; of a longer one its first sentences and each sentence that states a fact."""
-    pieces = sentences(text)
     if len(text) <= whole:
         return Condensed(one_line(text, whole), ())
+    pieces = sentences(text)
     head: list[str] = []
     for piece in pieces:
         if sum(map(len, head)) + len(piece) > 240:
@@ -117,6 +134,8 @@ def is_correction(text: str) -> bool:
 
 def open_ends(text: str, limit: int = 3) -> tuple[str, ...]:
     """Return the sentences that say something is still to be done."""
+    if not _holds(text, _OPEN_SIGNS):
+        return ()
     return tuple(one_line(one) for one in sentences(text) if _compiled(_OPEN_END).search(one))[:limit]
 
 
@@ -124,12 +143,22 @@ def _found(pattern: str, text: str) -> bool:
     """Search for a pattern; those that begin with a word of any length are slow and have a cheap stand-in."""
     if pattern is _WEAK:
         return _compiled(_WEAK_SIGNS).search(text) is not None
-    if pattern in (_VALUED, _STATED) and not _compiled(_SIGNS).search(text):
-        return pattern is _STATED and _compiled(f"(?i){_ORDERS}").search(text) is not None
+    if pattern in (_VALUED, _STATED) and not _has_value_signs(text):
+        ordered = pattern is _STATED and _holds(text, _ORDER_SIGNS)
+        return ordered and _compiled(f"(?i){_ORDERS}").search(text) is not None
     return _compiled(pattern).search(text) is not None
 
 
-def _telling(pieces: list[str]) -> tuple[str, ...]:
+def _has_value_signs(text: str) -> bool:
+    return any(sign in text for sign in _VALUE_SIGNS) or not _COPULA_WORDS.isdisjoint(text.lower().split())
+
+
+def _holds(text: str, signs: Sequence[str]) -> bool:
+    folded = text.lower()
+    return any(sign in folded for sign in signs)
+
+
+def _telling(pieces: Sequence[str]) -> tuple[str, ...]:
     """Choose, in order: statements, and a few of each shape of sentences with numbers, paths or code."""
     chosen: list[str] = []
     shapes: dict[str, int] = {}
