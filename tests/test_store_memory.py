@@ -18,6 +18,7 @@ from vikingpi.errors import NotConnected, StoreRejected, StoreUnreachable
 from vikingpi.net import Reply
 from vikingpi.viking.base import RecallQuery
 from vikingpi.viking.embedded import open_file
+from vikingpi.viking.embedded_index import COMMON
 from vikingpi.viking.embedded_memory import EmbeddedMemory
 from vikingpi.viking.embedded_schema import MIGRATIONS
 from vikingpi.viking.embedded_sessions import EmbeddedSessions
@@ -147,6 +148,59 @@ def test_a_peer_sees_only_its_own(tmp_path: Path) -> None:
         assert await bench.recall("gateway port", peer="-work-new") == []
         assert "7070" not in await bench.memory.profile(1000, peer="-work-mine")
         assert "7070" in await bench.memory.profile(1000)
+
+    play(tmp_path / "store.db", scene)
+
+
+async def flood(bench: Bench, text: str, peer: str = "") -> None:
+    """Say something so often that all of its words are common."""
+    for batch in range(COMMON // 100 + 1):
+        said = [user(f"{text} {batch} {n}", f"{peer}-{batch}-{n}")._replace(peer_id=peer) for n in range(100)]
+        await bench.sessions.add_messages("s", said)
+
+
+def test_an_old_answer_of_one_project_is_found_behind_all_that_others_said(tmp_path: Path) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.sessions.ensure_session("s")
+        mine = user("The gateway port here is 8443.", "e1")._replace(peer_id="-work-mine")
+        await bench.sessions.add_messages("s", [mine])
+        await flood(bench, "Nothing new about the gateway port today, run", "-work-other")
+        assert await bench.recall("gateway port", peer="-work-mine") == ["user: The gateway port here is 8443."]
+        assert len(await bench.recall("gateway port")) == 10
+
+    play(tmp_path / "store.db", scene)
+
+
+def test_a_memory_is_found_behind_all_the_messages_that_use_its_words(tmp_path: Path) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.memory.write("The gateway port is a preference.", "preferences")
+        await bench.sessions.ensure_session("s")
+        await flood(bench, "Nothing new about the gateway port today, run")
+        assert await bench.texts("gateway port", scope="memories") == ["The gateway port is a preference."]
+
+    play(tmp_path / "store.db", scene)
+
+
+def test_a_rare_word_does_not_hide_what_all_the_common_ones_say(tmp_path: Path) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.sessions.ensure_session("s")
+        await flood(bench, "The gateway listens on its port, seen in check")
+        await bench.sessions.add_messages("s", [user("Kubernetes was mentioned.", "e1")])
+        found = await bench.texts("gateway listens port check kubernetes")
+        assert found[0] == "user: Kubernetes was mentioned."
+        assert found[1].startswith("user: The gateway listens on its port")
+
+    play(tmp_path / "store.db", scene)
+
+
+def test_of_many_with_a_rare_word_the_one_that_says_most_is_found(tmp_path: Path) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.sessions.ensure_session("s")
+        wanted = user("The gateway falcon listens on port 8443.", "e1")
+        await bench.sessions.add_messages("s", [wanted])
+        await bench.sessions.add_messages("s", [user(f"The falcon flew in {n}.", f"f{n}") for n in range(90)])
+        await flood(bench, "The gateway port, seen in check")
+        assert (await bench.recall("gateway port falcon"))[0] == "user: The gateway falcon listens on port 8443."
 
     play(tmp_path / "store.db", scene)
 

@@ -1,7 +1,8 @@
 """The full text index of the embedded store: which pieces of text it holds and how they are found.
 
-FTS5 ranks the candidates by bm25; the score that callers see is the share of the query that a passage speaks of,
-weighted by how rare each term is, so that a threshold means the same for every query.
+Candidates are ranked by the term weights of bm25; passages are of about one length and seldom repeat a term, so that
+its other factors say little, and FTS5 would read a row for each match to know them. The score that callers see is the
+share of the query that a passage speaks of, in the same weights, so that a threshold means the same for every query.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ INDEXED_HEAD, INDEXED_TAIL = 40_000, 20_000
 
 _RARE_TERMS = 8
 _JUDGED_TERMS = 8
+_PAGE = 100
 
 
 class Piece(NamedTuple):
@@ -39,6 +41,7 @@ class Found(NamedTuple):
     item: int
     session: int
     seq: int
+    message: StoreMessage | None
     text: str
     score: float
     matched: int
@@ -118,14 +121,12 @@ def index_old_messages(db: sqlite3.Connection) -> None:
 
 def search(db: sqlite3.Connection, text: str, where: Where, limit: int = CANDIDATES) -> list[Found]:
     """Find the passages that speak of `text`, best first; of equally good ones the newest first."""
-    wanted = query_terms(text)
-    counts = {term: _count(db, term) for term in wanted}
-    rows = _candidates(db, counts, where)
-    if not rows:
-        return []
+    counts = {term: _count(db, term) for term in query_terms(text)}
     weights = _weights(counts, _total(db))
+    rows = _candidates(db, counts, weights, where)
+    judged = dict(list(weights.items())[:_JUDGED_TERMS])
     asked = frozenset(terms(text))
-    found = [_judge(db, row, weights, asked) for row in rows]
+    found = [_judge(db, row, judged, asked) for row in rows]
     found.sort(key=lambda one: (-round(one.score, 1), -one.id))
     return found[:limit]
 
@@ -159,36 +160,90 @@ def _total(db: sqlite3.Connection) -> int:
 
 
 def _weights(counts: dict[str, int], total: int) -> dict[str, float]:
-    """Weigh terms by rarity and keep the most telling ones. What the store never heard of counts a little."""
+    """Weigh terms by rarity, the most telling first. What the store never heard of counts a little."""
     highest = math.log(1 + total)
     weights = {
         term: math.log(1 + (total + 1) / (count + 0.5)) if count else 0.4 * highest for term, count in counts.items()
     }
-    telling = sorted(weights, key=lambda term: -weights[term])[:_JUDGED_TERMS]
-    return {term: weights[term] for term in telling}
+    return dict(sorted(weights.items(), key=lambda pair: -pair[1]))
 
 
-def _candidates(db: sqlite3.Connection, counts: dict[str, int], where: Where) -> list[tuple[int, ...]]:
-    """Choose passages by the rare terms; where all are common, the newest that have as many of them as possible."""
-    known = sorted((term for term in counts if counts[term]), key=lambda term: counts[term])
-    rare = [term for term in known if counts[term] <= COMMON][:_RARE_TERMS]
-    if rare:
-        return _select(db, " OR ".join(map(_expression, rare)), where, by_rank=True)
-    for size in (len(known[:3]), 1):
-        if known and (rows := _select(db, " AND ".join(map(_expression, known[:size])), where, by_rank=False)):
-            return rows
-    return []
+def _candidates(
+    db: sqlite3.Connection, counts: dict[str, int], weights: dict[str, float], where: Where
+) -> list[tuple[int, ...]]:
+    """Choose passages by the rare terms, then the newest that have as many of the common ones as possible."""
+    known = [term for term in weights if counts[term]]
+    common = [term for term in known if counts[term] > COMMON]
+    span = _span(db, where)
+    rows: dict[int, tuple[int, ...]] = {}
+    ranked = _ranked(db, [term for term in known if counts[term] <= COMMON], common, weights)
+    _take(db, [rowid for rowid in ranked if span[0] <= rowid <= span[1]], where, rows)
+    for size in (3, 2, 1):
+        if len(rows) < CANDIDATES and len(common) >= size:
+            _take(db, _newest(db, common[:size], where, span), where, rows)
+    return list(rows.values())[:CANDIDATES]
 
 
-def _select(db: sqlite3.Connection, expression: str, where: Where, *, by_rank: bool) -> list[tuple[int, ...]]:
+def _newest(db: sqlite3.Connection, wanted: Sequence[str], where: Where, span: tuple[int, int]) -> list[int]:
+    """Give the newest passages that have all the terms."""
+    # The few memories and resources may be older than any number of messages.
+    items_only = where.under or (where.kinds and "message" not in where.kinds)
+    among = "AND +rowid IN (SELECT id FROM passage WHERE item IS NOT NULL)" if items_only else ""
+    found = db.execute(
+        f"SELECT rowid FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ? {among} ORDER BY rowid DESC LIMIT ?",
+        (" AND ".join(map(_expression, wanted)), *span, CANDIDATES if where == Where() else COMMON),
+    )
+    return [rowid for (rowid,) in found]
+
+
+def _span(db: sqlite3.Connection, where: Where) -> tuple[int, int]:
+    """Give the first and the last passage that there is to search in a session or of a peer."""
+    first, last = 0, _total(db)
+    bounds = "SELECT (SELECT min(id) FROM passage WHERE {0}), (SELECT max(id) FROM passage WHERE {0})"
+    if where.session:
+        first, last = db.execute(bounds.format("session = ?1"), (where.session,)).fetchone()
+    elif where.peer:
+        of_peer = "peer = (SELECT id FROM peer WHERE name = ?1)"
+        first, last = db.execute(bounds.format(of_peer), (where.peer,)).fetchone()
+    return first or 0, last or -1
+
+
+def _ranked(db: sqlite3.Connection, rare: Sequence[str], common: Sequence[str], weights: dict[str, float]) -> list[int]:
+    """Give the passages that have rare terms: those of the greatest weight together first, of equal ones the newest.
+
+    Common terms choose among them where they are more than can be judged, as far as `COMMON` look-ups go.
+    """
+    totals: dict[int, float] = {}
+
+    def add(term: str, expression: str) -> None:
+        for (rowid,) in db.execute("SELECT rowid FROM words WHERE words MATCH ?", (expression,)):
+            totals[rowid] = totals.get(rowid, 0.0) + weights[term]
+
+    used = [(term, _expression(term)) for term in rare[:_RARE_TERMS]]
+    for term, expression in used:
+        add(term, expression)
+    if len(totals) > CANDIDATES:
+        anyone = " OR ".join(expression for _, expression in used)
+        for term in common[: COMMON // 2 // len(totals)]:
+            add(term, f"({anyone}) AND {_expression(term)}")
+    return sorted(totals, key=lambda rowid: (-totals[rowid], -rowid))
+
+
+def _take(db: sqlite3.Connection, ranked: Sequence[int], where: Where, rows: dict[int, tuple[int, ...]]) -> None:
+    """Add those of the passages that are to be searched, in their order, until there are enough."""
     conditions, values = _conditions(where)
-    order = "bm25(words)" if by_rank else "words.rowid DESC"
-    return db.execute(
-        "SELECT p.id, coalesce(p.item, 0), coalesce(p.session, 0), coalesce(p.seq, 0), p.start, p.stop"
-        " FROM words CROSS JOIN passage AS p ON p.id = words.rowid LEFT JOIN item AS i ON i.id = p.item"
-        f" WHERE words MATCH ? {conditions} ORDER BY {order} LIMIT {CANDIDATES}",
-        (expression, *values),
-    ).fetchall()
+    for start in range(0, len(ranked), _PAGE):
+        page = ranked[start : start + _PAGE]
+        found = db.execute(
+            "SELECT p.id, coalesce(p.item, 0), coalesce(p.session, 0), coalesce(p.seq, 0), p.start, p.stop"
+            " FROM passage AS p LEFT JOIN item AS i ON i.id = p.item"
+            f" WHERE p.id IN ({', '.join('?' * len(page))}) {conditions}",
+            (*page, *values),
+        )
+        by_id = {row[0]: row for row in found}
+        rows |= {rowid: by_id[rowid] for rowid in page if rowid in by_id}
+        if len(rows) >= CANDIDATES:
+            return
 
 
 def _conditions(where: Where) -> tuple[str, Sequence[str | int]]:
@@ -212,15 +267,20 @@ def _conditions(where: Where) -> tuple[str, Sequence[str | int]]:
 
 def _judge(db: sqlite3.Connection, row: tuple[int, ...], weights: dict[str, float], asked: frozenset[str]) -> Found:
     passage, item, session, seq, start, stop = row
-    text = _text(db, item, session, seq)[start:stop].strip()
+    message = None if item else _message(db, session, seq)
+    whole = searchable(message) if message is not None else _body(db, item)
+    text = whole[start:stop].strip()
     present = frozenset(terms(text))
     hit = [term for term in weights if matches(term, present)]
     score = sum(weights[term] for term in hit) / (sum(weights.values()) or 1.0)
-    return Found(passage, item, session, seq, text, min(1.0, score), len(hit), len(telling(present - asked)))
+    fresh = len(telling(present - asked))
+    return Found(passage, item, session, seq, message, text, min(1.0, score), len(hit), fresh)
 
 
-def _text(db: sqlite3.Connection, item: int, session: int, seq: int) -> str:
-    if item:
-        return str(db.execute("SELECT body FROM item WHERE id = ?", (item,)).fetchone()[0])
+def _body(db: sqlite3.Connection, item: int) -> str:
+    return str(db.execute("SELECT body FROM item WHERE id = ?", (item,)).fetchone()[0]) if item else ""
+
+
+def _message(db: sqlite3.Connection, session: int, seq: int) -> StoreMessage | None:
     body = db.execute("SELECT body FROM message WHERE session = ? AND seq = ?", (session, seq)).fetchone()
-    return searchable(StoreMessage.from_json(as_dict(json.loads(body[0])))) if body else ""
+    return StoreMessage.from_json(as_dict(json.loads(body[0]))) if body else None

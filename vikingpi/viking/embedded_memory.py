@@ -195,14 +195,11 @@ def _match(db: sqlite3.Connection, passage: index.Found) -> _Match:
         query = "SELECT uri, category, updated_at FROM item WHERE id = ?"
         uri, category, changed = db.execute(query, (passage.item,)).fetchone()
         return _Match(Hit(uri, category, score, passage.text, changed), passage, frozenset())
-    row = db.execute(
-        "SELECT s.name, m.body FROM message AS m JOIN session AS s ON s.id = m.session"
-        " WHERE m.session = ? AND m.seq = ?",
-        (passage.session, passage.seq),
-    ).fetchone()
-    message = StoreMessage.from_json(as_dict(json.loads(row[1])))
+    message = passage.message
+    assert message is not None
+    name = db.execute("SELECT name FROM session WHERE id = ?", (passage.session,)).fetchone()[0]
     text = f"{message.role}: {passage.text}"
-    hit = Hit(browse.message_uri(row[0], passage.seq), "message", score, text, message.created_at)
+    hit = Hit(browse.message_uri(name, passage.seq), "message", score, text, message.created_at)
     return _Match(hit, passage, frozenset(message.marks))
 
 

@@ -78,4 +78,9 @@ MIGRATIONS: tuple[tuple[Step, ...], ...] = (
         "CREATE VIRTUAL TABLE words USING fts5(body, content='', tokenize='unicode61 remove_diacritics 0')",
         index_old_messages,
     ),
+    (
+        # Where a session or a project begins and ends in the index: a search of one of them looks at nothing else.
+        "CREATE INDEX passage_peer ON passage(peer)",
+        "CREATE INDEX passage_session ON passage(session) WHERE session IS NOT NULL",
+    ),
 )

@@ -176,8 +176,9 @@ def _status(db: sqlite3.Connection, name: str) -> SessionStatus | None:
 
 def _marks(db: sqlite3.Connection, name: str, since: int) -> frozenset[str]:
     rows = db.execute(
-        "SELECT m.marks FROM message AS m JOIN session AS s ON s.id = m.session"
-        " WHERE s.name = ? AND (m.archive = 0 OR m.archive > ?)",
+        "WITH s AS (SELECT id FROM session WHERE name = ?)"
+        " SELECT m.marks FROM s JOIN message AS m ON m.session = s.id AND m.archive = 0"
+        " UNION ALL SELECT m.marks FROM s JOIN message AS m ON m.session = s.id AND m.archive > max(?, 0)",
         (name, since),
     )
     return frozenset(chain.from_iterable(_load_marks(row[0]) for row in rows))

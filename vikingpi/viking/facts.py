@@ -40,9 +40,9 @@ _ORDERS = (
 )
 # What has none of these holds no statement; looking for pieces of text is much quicker than the patterns above.
 _COPULA_WORDS = frozenset(
-    "is are was were equals means becomes contains called named use uses set defaults listens runs".split()
+    re.findall(r"\w+", "is are was were equals means becomes contains called named use uses set defaults listens runs")
 )
-_VALUE_SIGNS = ("=", "→", "->", "是", "为", "叫", "：", "等于")
+_VALUE_SIGNS = ("→", "是", "为", "叫", "：", "等于")
 _ORDER_SIGNS = (
     *("use", "prefer", "always", "never", "must", "remember", "note that", "decided", "decision", "agreed", "chose"),
     *("deadline", "instead of", "don't", "do not"),
@@ -150,7 +150,9 @@ def _found(pattern: str, text: str) -> bool:
 
 
 def _has_value_signs(text: str) -> bool:
-    return any(sign in text for sign in _VALUE_SIGNS) or not _COPULA_WORDS.isdisjoint(text.lower().split())
+    if not text.isascii() and any(sign in text for sign in _VALUE_SIGNS):
+        return True
+    return "=" in text or "->" in text or not _COPULA_WORDS.isdisjoint(text.lower().split())
 
 
 def _holds(text: str, signs: Sequence[str]) -> bool:
@@ -179,8 +181,10 @@ def _telling(pieces: Sequence[str]) -> tuple[str, ...]:
 
 def _clauses(sentence: str, pattern: str) -> list[str]:
     """Return the sentence, or, of one that is too long for a line, the places around each match."""
+    if not _found(pattern, sentence):
+        return []
     if len(sentence) <= LINE:
-        return [sentence] if _found(pattern, sentence) else []
+        return [sentence]
     spans: list[tuple[int, int]] = []
     for match in _compiled(pattern).finditer(sentence):
         start, end = max(0, match.start() - _WINDOW), min(len(sentence), match.end() + _WINDOW)
