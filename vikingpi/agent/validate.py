@@ -42,10 +42,9 @@ _M = TypeVar("_M", UserMessage, AssistantMessage, ToolResultMessage)
 
 
 class _Answer(NamedTuple):
-    """An assistant message, where its results belong, and those that were found so far."""
+    """An assistant message with calls and the results that were found so far."""
 
     message: AssistantMessage
-    position: int
     results: list[ToolResultMessage]
 
     def complete(self) -> list[ToolResultMessage]:
@@ -60,31 +59,43 @@ class _Answer(NamedTuple):
 
 def repair(messages: Sequence[Message], model: Model) -> tuple[Message, ...]:
     """Return `messages` with every call answered, every answer called for, and nothing that cannot be sent."""
-    out: list[Message] = []
-    answers: list[_Answer] = []
+    out: list[UserMessage | AssistantMessage | _Answer] = []
     latest: dict[str, _Answer] = {}
     for message in _clip_images(messages, model):
         match message:
             case UserMessage():
-                user = _without_blanks(cleaned(message))
+                user = message if _plain(message) else _without_blanks(cleaned(message))
                 if user.content:
                     out.append(user)
             case AssistantMessage():
-                assistant = _sendable(cleaned(message), model)
-                if assistant is not None:
+                assistant = _sendable(message if _plain(message) else cleaned(message), model)
+                if assistant is None:
+                    continue
+                if not assistant.calls:
                     out.append(assistant)
-                    answers.append(_Answer(assistant, len(out), []))
-                    latest.update((call.id, answers[-1]) for call in assistant.calls)
+                    continue
+                answer = _Answer(assistant, [])
+                out.append(answer)
+                latest.update((call.id, answer) for call in assistant.calls)
             case ToolResultMessage():
                 result = _safe_result(cleaned(message))
                 answer = latest.get(result.tool_call_id)
                 if answer and all(one.tool_call_id != result.tool_call_id for one in answer.results):
                     answer.results.append(result)
-    for answer in reversed(answers):
-        out[answer.position : answer.position] = answer.complete()
-    if out and not isinstance(out[0], UserMessage):
-        out.insert(0, UserMessage((TextPart(NO_BEGINNING),), out[0].timestamp, kind="custom"))
-    return tuple(out)
+    whole_out: list[Message] = []
+    for item in out:
+        whole_out += (item.message, *item.complete()) if isinstance(item, _Answer) else (item,)
+    if whole_out and not isinstance(whole_out[0], UserMessage):
+        whole_out.insert(0, UserMessage((TextPart(NO_BEGINNING),), whole_out[0].timestamp, kind="custom"))
+    return tuple(whole_out)
+
+
+def _plain(message: UserMessage | AssistantMessage) -> bool:
+    """Whether all of it is text that stays as it is; most messages of a long history are."""
+    for part in message.content:
+        if not isinstance(part, TextPart) or not part.text.strip() or whole(part.text) is not part.text:
+            return False
+    return bool(message.content)
 
 
 def cleaned(message: _M) -> _M:
@@ -124,6 +135,8 @@ def _sendable(message: AssistantMessage, model: Model) -> AssistantMessage | Non
     """Return what may be sent of an answer; None for a failed one and for one that says nothing."""
     if message.stop_reason in ("error", "aborted"):
         return None
+    if _plain(message):
+        return message
     own = (message.provider, message.api, message.model) == (model.provider, model.api, model.id)
     parts: list[_Part] = []
     seen: set[str] = set()

@@ -38,6 +38,8 @@ _WHY = Option("why", "no, and say why")
 def mode_on(branch: Sequence[Entry]) -> Mode | None:
     """Return the mode that a branch remembers; None where none was ever chosen."""
     for entry in reversed(branch):
+        if entry.type != "custom":
+            continue
         data = as_dict(entry.raw.get("data")) if entry.raw.get("customType") == TYPE else state_data(entry)
         word = data.get("mode" if entry.raw.get("customType") == TYPE else "approval")
         if word in MODES:

@@ -143,7 +143,10 @@ def chat_messages(model: Model, system: str, messages: Sequence[Message]) -> lis
 
 
 def _message_tokens(message: Json) -> int:
-    content = as_list(message.get("content"))
+    said = message.get("content")
+    if isinstance(said, str) and len(message) == 2:
+        return 10 + estimate(said)
+    content = as_list(said)
     if not content:
         return estimate(json.dumps(message, ensure_ascii=False))
     total = 4

@@ -23,8 +23,7 @@ from vikingpi.messages import (
 )
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_NO_USAGE = Usage()
-_COSTS = ("input", "output", "cacheRead", "cacheWrite")
+NO_USAGE = Usage()
 _STOP_REASONS: dict[str, StopReason] = {
     "stop": "stop",
     "length": "length",
@@ -163,7 +162,7 @@ def content_from_json(value: object) -> tuple[TextPart | ImagePart, ...]:
 def usage_from_json(value: object) -> Usage:
     """Read usage; what is missing is 0, and a bare total counts as input."""
     if not isinstance(value, dict):
-        return _NO_USAGE
+        return NO_USAGE
     usage = cast(Json, value)
     cost = as_dict(usage.get("cost"))
     read = Usage(
@@ -179,7 +178,13 @@ def usage_from_json(value: object) -> Usage:
 
 def _cost(cost: Json) -> Cost:
     """Read the four kinds, or where they are nothing the total."""
-    read = Cost(*[_dollars(cost.get(kind, 0.0)) for kind in _COSTS])
+    get = cost.get
+    read = Cost(
+        _dollars(get("input", 0.0)),
+        _dollars(get("output", 0.0)),
+        _dollars(get("cacheRead", 0.0)),
+        _dollars(get("cacheWrite", 0.0)),
+    )
     return read if read.total else Cost(input=_dollars(cost.get("total")))
 
 

@@ -17,7 +17,7 @@ from vikingpi.messages import (
     UserKind,
     UserMessage,
 )
-from vikingpi.session.entries import Entry, content_from_json, message_from_json, usage_from_json
+from vikingpi.session.entries import NO_USAGE, Entry, content_from_json, message_from_json, usage_from_json
 from vikingpi.session.ids import ms_of
 
 STATE_TYPE = "ov-takeover"
@@ -133,13 +133,15 @@ def totals_of(entries: Iterable[Entry]) -> Usage:
     """Add up the usage of every entry, on all branches."""
     total = Usage()
     for entry in entries:
-        total = add_usage(total, usage_of(entry))
+        usage = usage_of(entry)
+        if usage is not NO_USAGE:
+            total = add_usage(total, usage)
     return total
 
 
 def add_usage(one: Usage, other: Usage) -> Usage:
     """Add two usages."""
-    if other == Usage():
+    if other == NO_USAGE:
         return one
     cost, more = one.cost, other.cost
     return Usage(

@@ -61,4 +61,4 @@ class Background:
 
     def _unfinished(self) -> bool:
         state = self._courier.state()
-        return bool(state.outbox or state.open_commit)
+        return bool(state.outbox or state.open_commit or self._courier.mirror.behind)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, cast
 
 from vikingpi.decode import Json, as_dict, as_int, as_list, as_str
@@ -48,35 +48,37 @@ class Unit(NamedTuple):
     turn_id: str
 
 
-def units(branch: Sequence[Entry], first: int = 0, off: frozenset[int] = frozenset()) -> tuple[Unit, ...]:
-    """Group the entries from index `first` on."""
-    found: list[Unit] = []
+def units(branch: Sequence[Entry], first: int = 0, off: frozenset[int] = frozenset()) -> Iterator[Unit]:
+    """Group the entries from index `first` on, as far as they are asked for."""
     replaced = _withdrawn(branch, first)
     turn = next((branch[i].id for i in range(first - 1, -1, -1) if is_user(branch[i])), "")
-    places = [i for i in range(first, len(branch)) if is_message(branch[i])]
-    for place, index in enumerate(places):
+    for index in range(first, len(branch)):
         entry = branch[index]
+        if not is_message(entry):
+            continue
         if is_user(entry):
             turn = entry.id
         if index in off or entry.id in replaced or not _speaks(entry):
             continue
-        calls = _calls(entry)
-        end = index
-        open_calls = set(calls)
-        complete = True
-        if calls:
-            following = place + 1
-            while following < len(places) and _role(branch[places[following]]) == "toolResult":
-                open_calls.discard(as_str(as_dict(branch[places[following]].raw["message"]).get("toolCallId")))
-                if places[following] not in off:
-                    end = places[following]
-                following += 1
-            complete = not open_calls or following < len(places)
-        found.append(Unit(entry.id, end, complete, index, turn or entry.id))
-    return tuple(found)
+        end, complete = _answered(branch, index, off)
+        yield Unit(entry.id, end, complete, index, turn or entry.id)
 
 
-def captured_end(found: Sequence[Unit], keys: frozenset[str], default: int) -> int:
+def _answered(branch: Sequence[Entry], index: int, off: frozenset[int]) -> tuple[int, bool]:
+    """Give the index of the last result of an entry's calls, and whether no result is waited for any more."""
+    open_calls, end = set(_calls(branch[index])), index
+    for following in range(index + 1, len(branch) if open_calls else 0):
+        if not is_message(branch[following]):
+            continue
+        if _role(branch[following]) != "toolResult":
+            return end, True
+        open_calls.discard(as_str(as_dict(branch[following].raw["message"]).get("toolCallId")))
+        if following not in off:
+            end = following
+    return end, not open_calls
+
+
+def captured_end(found: Iterable[Unit], keys: frozenset[str], default: int) -> int:
     """Give the index of the last captured entry: the watermark."""
     return max((unit.end for unit in found if unit.key in keys), default=default)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Literal
 
 from vikingpi.agent.hooks import (
@@ -23,9 +23,14 @@ from vikingpi.messages import Message, UserMessage
 from vikingpi.takeover.background import UNANSWERED_WAIT, Background, Spawn
 from vikingpi.takeover.boundary import project
 from vikingpi.takeover.engine import Engine
+from vikingpi.takeover.mirror import Mirror
 from vikingpi.takeover.state import is_off
 
 COMMIT_WAIT = 10.0
+# A session that the store does not know may have a long backlog: no turn waits for more messages of it than a
+# portion, no end of a run for more than a load.
+PORTION, LOAD = 200, 1_000
+BREATH = 0.01
 
 
 class TakeoverHooks(AgentHooks):
@@ -74,10 +79,10 @@ class TakeoverHooks(AgentHooks):
             self._engine.courier.tell_state()
             self._background.wake()
 
-    def _capture(self) -> int:
+    def _capture(self, limit: int = PORTION) -> int:
         """Capture; a ledger that cannot be written is told once, and what is missing is captured later."""
         try:
-            return self._engine.mirror.capture()
+            return self._engine.mirror.capture(limit)
         except sqlite3.Error as error:
             hint = "make room or mend the file; nothing is lost, it is captured later"
             self._engine.courier.tell_once("ledger", f"the outbox cannot be written: {error}", hint)
@@ -87,6 +92,7 @@ class TakeoverHooks(AgentHooks):
         if is_off(ctx.branch()):
             return None
         self._capture()
+        await _catch_up(self._engine.mirror, self._capture)
         try:
             summary = await self._engine.compact(prep.first_kept_entry_id)
         except StoreError as error:
@@ -104,7 +110,7 @@ class TakeoverHooks(AgentHooks):
         engine.running_turn = False
         await self._background.stop()
         if not is_off(ctx.branch()):
-            self._capture()
+            self._capture(LOAD)
         try:
             if self._mode == "print" and reason == "quit" and self._settings.wait != "none":
                 await self._final_pass()
@@ -133,9 +139,18 @@ class TakeoverHooks(AgentHooks):
 
     async def _round(self) -> None:
         engine = self._engine
+        await _catch_up(engine.mirror, self._capture)
         if await engine.courier.deliver_own() not in ("unreachable", "denied"):
             await engine.advance()
             await engine.courier.deliver_others()
+
+
+async def _catch_up(mirror: Mirror, capture: Callable[[], int]) -> None:
+    """Capture what is left of a backlog, in portions between which the user can type."""
+    while mirror.behind:
+        if not capture():
+            return
+        await asyncio.sleep(BREATH)
 
 
 async def _confirm_first(engine: Engine, ctx: HookContext, settings: Takeover) -> None:

@@ -53,7 +53,7 @@ class SessionRef(NamedTuple):
 
 
 class Mirror:
-    """Captures the branch and moves its boundary."""
+    """Captures the branch and moves its boundary. `behind`: the last capture left something to the next one."""
 
     def __init__(self, link: Link, ctx: HookContext, session: SessionRef, options: CaptureOptions) -> None:
         self._link = link
@@ -61,6 +61,7 @@ class Mirror:
         self.session = session
         self._options = options
         self.mask = options.mask
+        self.behind = False
         self._opened = False
         self._seen: tuple[tuple[str, int], View, Boundary | None] | None = None
 
@@ -84,32 +85,36 @@ class Mirror:
         rows, figures = ledger.messages.all(generation.id), ledger.generations.figures(generation.id)
         return Stored(self._ctx.branch(), self.view(), rows, figures.pressure)
 
-    def capture(self) -> int:
-        """Bring every complete entry into the ledger; return how many messages were new."""
+    def capture(self, limit: int | None = None) -> int:
+        """Bring every complete entry into the ledger; return how many messages were new.
+
+        With `limit` at most about so many, oldest first, and `behind` says whether there are more.
+        """
         branch, shown, generation = self._ctx.branch(), self.view(), self.generation()
         ledger = self._link.ledger
         if is_off(branch) or self.session.moved():
             return 0
         virgin = self.session.fresh and not self._opened and shown.state is None
         if shown.adopt or (generation is None and not virgin):
-            return self.begin(None)
+            return self.begin(None, limit)
         if generation is None:
             with ledger.database.transaction():
-                rows = _rows(branch, 0, self._options)
-                made = self._open(f"pi-{self.session.id}", failures=0) if rows else None
+                rows = self._rows(branch, 0, limit)
+                self._opened = self._opened or bool(rows)
+                made = _open(self._link, self.session, f"pi-{self.session.id}", failures=0) if rows else None
                 return ledger.messages.insert(made.id, rows) if made is not None else 0
         if any(not row.body for row in ledger.messages.next(generation.id, "sending", 1_000_000)):
-            return self.begin(None)  # capturing was off and on again before anybody knew what had arrived
+            return self.begin(None, limit)  # capturing was off and on again before anybody knew what had arrived
         tokens = {row.entry_id: row.tokens for row in ledger.messages.all(generation.id)}
         keys = [key for key in tokens if not key.startswith("seed:")]
         branch, keys = _overlap(self.session, self._ctx, keys)
         places = {entry.id: index for index, entry in enumerate(branch)}
         if any(key not in places for key in keys):
-            return self.begin(None)
+            return self.begin(None, limit)
         last = max((places[key] for key in keys), default=self.view().first)
-        rows = _rows(branch, last, self._options)
+        rows = self._rows(branch, last, None if limit is None else limit + 1)
         if rows and UNANSWERED in rows[0].body and tokens.get(rows[0].entry_id, rows[0].tokens) != rows[0].tokens:
-            return self.begin(None)  # the call was answered on another branch, and its result is on the store
+            return self.begin(None, limit)  # the call was answered on another branch, and its result is on the store
         return ledger.messages.insert(generation.id, rows)
 
     def apply(self, generation: Generation, commit: CommitRow, overview: str, archive: int) -> bool:
@@ -139,24 +144,27 @@ class Mirror:
     def _look(self) -> tuple[tuple[str, int], View, Boundary | None]:
         branch = self._ctx.branch()
         place = (branch[-1].id if branch else "", len(branch))
+        if self._seen is not None and self._seen[2] is None and _only_said(branch, self._seen[0]):
+            self._seen = (place, *self._seen[1:])
         if self._seen is None or self._seen[0] != place:
             shown = view(branch)
             budget = self._ctx.settings.takeover.overview_budget
             self._seen = (place, shown, boundary_of(branch, shown, budget))
         return self._seen
 
-    def begin(self, given_up: Generation | None) -> int:
+    def begin(self, given_up: Generation | None, limit: int | None = None) -> int:
         """Open a new generation, seeded with what the request shows, in place of one that was given up.
 
-        The state is written first, then one transaction; 0 means that there is nothing to capture yet.
+        The state is written first, then one transaction; 0 means that there is nothing to capture yet. `limit` as in
+        `capture`.
         """
         shown = self.view()
-        if self.session.moved() or not _rows(self._ctx.branch(), shown.first, self._options):
+        if self.session.moved() or not self._rows(self._ctx.branch(), shown.first, 1):
             return 0
         name = f"pi-{self.session.id}__{secrets.token_hex(4)}"
         self._write_state(name, shown.covered, shown.summary if shown.covered >= 0 else "", 0)
         branch = self._ctx.branch()
-        rows = _rows(branch, shown.first, self._options)
+        rows = self._rows(branch, shown.first, limit)
         heard_off = shown.covered < 0 and any(i < shown.first and is_message(branch[i]) for i in off_entries(branch))
         if shown.summary and not heard_off:
             stamp = datetime.fromtimestamp(self._link.now() / 1000, UTC).isoformat(timespec="milliseconds")
@@ -166,12 +174,22 @@ class Mirror:
         with ledger.database.transaction():
             if given_up is not None:
                 ledger.generations.drop(given_up.id)
-            generation = self._open(name, failures=given_up.failures if given_up else 0)
+            self._opened = True
+            generation = _open(self._link, self.session, name, failures=given_up.failures if given_up else 0)
             return ledger.messages.insert(generation.id, rows)
 
-    def _open(self, name: str, failures: int) -> Generation:
-        session, self._opened = self.session, True
-        return self._link.ledger.generations.open(self._link.row.id, name, session.id, session.file, failures)
+    def _rows(self, branch: Sequence[Entry], first: int, limit: int | None) -> list[NewRow]:
+        """Make the ledger rows of the complete units from `first` on, up to the first incomplete one."""
+        made: list[NewRow] = []
+        self.behind = False
+        for unit in units(branch, first, off_entries(branch)):
+            if not unit.complete:
+                break
+            if len(made) == limit:
+                self.behind = True
+                break
+            made.append(row_of(branch, unit, self._options))
+        return made
 
     def _write_state(self, generation: str, covered: int, overview: str, archive: int) -> None:
         hidden = max(covered, self.view().first - 1)
@@ -199,14 +217,16 @@ class Mirror:
         self._ctx.append_custom(STATE, state.to_data())
 
 
-def _rows(branch: Sequence[Entry], first: int, options: CaptureOptions) -> list[NewRow]:
-    """Make the ledger rows of the complete units from `first` on, up to the first incomplete one."""
-    made: list[NewRow] = []
-    for unit in units(branch, first, off_entries(branch)):
-        if not unit.complete:
-            break
-        made.append(row_of(branch, unit, options))
-    return made
+def _open(link: Link, session: SessionRef, name: str, failures: int) -> Generation:
+    return link.ledger.generations.open(link.row.id, name, session.id, session.file, failures)
+
+
+def _only_said(branch: Sequence[Entry], before: tuple[str, int]) -> bool:
+    """Whether a branch that ended with this id at this length has got nothing more that a view depends on."""
+    last, length = before
+    if not 0 < length <= len(branch) or branch[length - 1].id != last:
+        return False
+    return all(entry.type not in ("custom", "compaction") for entry in branch[length:])
 
 
 def _hidden_profile(branch: Sequence[Entry], hidden: int) -> Json | None:

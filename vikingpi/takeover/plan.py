@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from vikingpi.session.entries import Entry
@@ -84,7 +84,7 @@ def ends(branch: Sequence[Entry], rows: Sequence[Row]) -> list[tuple[Row, int]]:
     """Pair each row with the branch index of its last entry; a seed stands before everything, at -1."""
     keys = {row.entry_id for row in rows}
     first = next((i for i, entry in enumerate(branch) if entry.id in keys), len(branch))
-    at = {unit.key: unit.end for unit in units(branch, first)}
+    at = {unit.key: unit.end for unit in _upto_last(units(branch, first), rows)}
     seeds = {row.entry_id: -1 for row in rows if row.entry_id.startswith("seed:")}
     known = {**at, **seeds}
     return [(row, known[row.entry_id]) for row in rows if row.entry_id in known]
@@ -98,11 +98,22 @@ def place(branch: Sequence[Entry], entry_id: str) -> int:
 def first_uncaptured(stored: Stored) -> int:
     """Give the index of the first entry that still waits for its capture, the branch's length when there is none."""
     keys = {row.entry_id for row in stored.rows}
-    return next((unit.start for unit in _units(stored) if unit.key not in keys), len(stored.branch))
+    found = units(stored.branch, stored.shown.first, off_entries(stored.branch))
+    return next((unit.start for unit in found if unit.key not in keys), len(stored.branch))
 
 
 def _units(stored: Stored) -> tuple[Unit, ...]:
-    return units(stored.branch, stored.shown.first, off_entries(stored.branch))
+    found = units(stored.branch, stored.shown.first, off_entries(stored.branch))
+    return tuple(_upto_last(found, stored.rows))
+
+
+def _upto_last(found: Iterable[Unit], rows: Sequence[Row]) -> Iterator[Unit]:
+    """Go on to the last unit that has a row: a backlog that is still to be captured costs nothing here."""
+    last = rows[-1].entry_id if rows else ""
+    for unit in found:
+        yield unit
+        if unit.key == last:
+            return
 
 
 def _captured(stored: Stored, found: Sequence[Unit]) -> int:
