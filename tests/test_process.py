@@ -55,7 +55,9 @@ def test_a_signal_ends_the_children_of_a_command_and_leaves_a_whole_session(
     with lab(tmp_path) as made:
         pids = made.work / "pids"
         process = made.start(
-            *OFF, f"RUN: sleep 600 & echo $! > {pids}.new; echo $$ >> {pids}.new; mv {pids}.new {pids}; wait"
+            *OFF,
+            f"RUN: sleep 600 & echo $! > {pids}.new; setsid sleep 600 & echo $! >> {pids}.new;"
+            f" echo $$ >> {pids}.new; mv {pids}.new {pids}; wait",
         )
         assert eventually(pids.exists)
         children = [int(pid) for pid in pids.read_text().split()]

@@ -15,9 +15,11 @@ import pytest
 from tool_kit import context_in, run, text_of
 
 from vikingpi.errors import ToolError
-from vikingpi.tools import shell
 from vikingpi.tools.base import ToolOutcome, close_tools
 from vikingpi.tools.bash import BashTool
+from vikingpi.tools.processes import is_running, send
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 
 
 def bash(folder: Path, command: str, tool: BashTool | None = None, **arguments: Any) -> ToolOutcome:
@@ -185,6 +187,32 @@ def test_cancellation_ends_the_group_and_hands_over_the_output(tmp_path: Path) -
     assert not lives(pid_in(tmp_path / "pid"))
 
 
+@needs_proc
+@pytest.mark.parametrize(
+    "command",
+    [
+        "setsid sh -c 'echo $$ > pid; exec sleep 60' & sleep 60",
+        "(setsid setsid sh daemon.sh &); sleep 60",
+    ],
+    ids=["a session of its own", "twice removed and deaf to TERM"],
+)
+def test_what_left_the_group_of_a_command_ends_with_it(tmp_path: Path, command: str) -> None:
+    (tmp_path / "daemon.sh").write_text("trap '' TERM; echo $$ > pid; while :; do sleep 1; done")
+    assert "timed out" in text_of(bash(tmp_path, command, timeout=0.5))
+    assert not lives(pid_in(tmp_path / "pid"))
+
+
+@needs_proc
+def test_what_a_command_that_is_done_has_detached_goes_on(tmp_path: Path) -> None:
+    tool = BashTool()
+    command = "setsid sh -c 'echo $$ > pid; exec sleep 60' >/dev/null 2>&1 & until [ -s pid ]; do sleep 0.01; done"
+    run(tool, context_in(tmp_path), command=command)
+    tool.close()
+    pid = pid_in(tmp_path / "pid")
+    assert lives(pid)
+    os.kill(pid, signal.SIGKILL)
+
+
 def test_a_second_cancellation_kills_at_once(tmp_path: Path) -> None:
     async def cancelled() -> float:
         call = {"command": "trap '' TERM; echo $$ > pid; while :; do sleep 1; done"}
@@ -246,8 +274,8 @@ def test_ten_commands_run_side_by_side(tmp_path: Path) -> None:
 def test_a_group_of_zombies_does_not_run() -> None:
     process = subprocess.Popen(["true"], start_new_session=True)
     until = time.monotonic() + 5
-    while shell.is_running(process.pid) and time.monotonic() < until:
+    while is_running(process.pid) and time.monotonic() < until:
         time.sleep(0.01)
-    assert not shell.is_running(process.pid)
+    assert not is_running(process.pid)
     process.wait()
-    shell.send(process.pid, signal.SIGTERM)
+    send(process.pid, signal.SIGTERM)

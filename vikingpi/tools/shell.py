@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 from vikingpi.errors import ToolError
 from vikingpi.tools.output import Output
 from vikingpi.tools.paths import explain, scrub
+from vikingpi.tools.processes import MARK, Family, is_running, send
 
 _TICK = 0.1
 _AFTER_EXIT = 0.5
@@ -70,10 +71,12 @@ class Command(NamedTuple):
 async def run(command: Command, output: Output, groups: Groups) -> Ending:
     """Run to the end of the shell, not of what it left in the background, and collect both outputs.
 
-    On time-out and on cancellation the whole group is ended. Raise ToolError when the shell cannot be started.
+    On time-out and on cancellation everything that it started is ended. Raise ToolError when the shell cannot start.
     """
-    process, pipe = _start(command)
+    mark = os.urandom(8).hex()
+    process, pipe = _start(command, mark)
     group = process.pid
+    family = Family(group, mark)
     groups.add(group)
     loop = asyncio.get_running_loop()
     exited = loop.create_future()
@@ -83,15 +86,15 @@ async def run(command: Command, output: Output, groups: Groups) -> Ending:
     try:
         how = await _wait(exited, command, output)
         if how == "timeout":
-            await end(group)
+            await end(family)
             await asyncio.wait({exited}, timeout=_GRACE)
         await _settle(drained, command, output)
     except asyncio.CancelledError:
         try:
-            await end(group)
+            await end(family)
             await _settle(drained, command, output)
         finally:
-            send(group, signal.SIGKILL)
+            family.send(signal.SIGKILL)
             groups.discard(group)
         raise
     code = process.returncode
@@ -102,64 +105,24 @@ async def run(command: Command, output: Output, groups: Groups) -> Ending:
     return Ending(how, code)
 
 
-async def end(group: int) -> None:
-    """End a process group: TERM, up to two seconds, KILL; cancelled meanwhile, KILL at once."""
-    send(group, signal.SIGTERM)
+async def end(family: Family) -> None:
+    """End all of a command: TERM, up to two seconds, KILL; cancelled meanwhile, KILL at once."""
+    family.send(signal.SIGTERM)
     try:
-        await _gone(group)
+        await _gone(family)
     finally:
-        send(group, signal.SIGKILL)
-    await _gone(group)
+        family.send(signal.SIGKILL)
+    await _gone(family)
 
 
-async def _gone(group: int) -> None:
+async def _gone(family: Family) -> None:
     for _ in range(round(_GRACE / _POLL)):
-        if not is_running(group):
+        if not family.is_running():
             return
         await asyncio.sleep(_POLL)
 
 
-def send(group: int, number: signal.Signals) -> None:
-    """Send a signal to a group that may be gone."""
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        return
-
-
-def is_running(group: int) -> bool:
-    """Say whether a process of the group lives; one that only waits to be collected does not count."""
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    states = _states(group)
-    return states is None or any(state not in "ZX" for state in states)
-
-
-def _states(group: int) -> list[str] | None:
-    """Read the states of the group's processes; None where there is no /proc to read."""
-    states: list[str] = []
-    try:
-        names = [entry.name for entry in os.scandir("/proc") if entry.name.isdigit()]
-    except OSError:
-        return None
-    if not names:
-        return None
-    for name in names:
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - hundreds of them: no Path each
-                fields = file.read().rpartition(b")")[2].split()
-        except OSError:
-            continue
-        if len(fields) > 2 and int(fields[2]) == group:
-            states.append(fields[0].decode("ascii", "replace"))
-    return states
-
-
-def _start(command: Command) -> tuple[subprocess.Popen[bytes], int]:
+def _start(command: Command, mark: str) -> tuple[subprocess.Popen[bytes], int]:
     if not command.cwd.is_dir():
         raise ToolError(f"Working directory does not exist: {scrub(str(command.cwd))}")
     shell = _shell(command.env)
@@ -171,7 +134,7 @@ def _start(command: Command) -> tuple[subprocess.Popen[bytes], int]:
             stdout=writer,
             stderr=subprocess.STDOUT,
             cwd=command.cwd,
-            env=dict(command.env),
+            env={**command.env, MARK: mark},
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
