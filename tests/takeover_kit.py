@@ -36,7 +36,9 @@ from vikingpi.viking.base import Archive, CommitReceipt, Health, SessionStatus, 
 from vikingpi.viking.ledger import Ledger, open_ledger
 
 Outcome = Literal["good", "failed", "blank", "placeholder"]
-Fault = Literal["lost", "refused", "gateway-lost", "late-0", "late-15", "late-30", "poison", "foreign"]
+Fault = Literal[
+    "lost", "refused", "gateway-lost", "late-0", "late-15", "late-30", "poison", "foreign", "denied", "too-large"
+]
 POST_MS = 40_000
 PLACEHOLDER = "# Session Summary\n\n**Overview**: 1 turns, 2 messages"
 
@@ -158,6 +160,9 @@ class SimStore:
         self._reach(f"add {len(messages)}")
         if name in self.broken:
             raise StoreUnreachable("internal error", may_have_stored=True)
+        if self.faults[:1] == ["too-large"] and len(messages) > 1:
+            self.faults.pop(0)
+            raise StoreRejected("the body is too large", status=413)
         if self.faults[:1] == ["poison"]:
             self.faults.pop(0)
             self.poison |= {m.marks[0] for m in messages[:1] if not m.marks[0].startswith(("seed:", "refused:"))}
@@ -244,9 +249,11 @@ class SimStore:
             effect()
 
     def _write(self, effect: Callable[[], None]) -> None:
-        fault = self.faults.pop(0) if self.faults and self.faults[0] not in ("poison", "foreign") else None
+        fault = self.faults.pop(0) if self.faults and self.faults[0] not in ("poison", "foreign", "too-large") else None
         if fault is None:
             return effect()
+        if fault == "denied":
+            raise StoreRejected("the key is not valid", status=401)
         if fault == "refused":
             raise StoreUnreachable("connection refused", may_have_stored=False, refused=True)
         if fault.startswith("late-"):

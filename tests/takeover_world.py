@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from tests.takeover_kit import Clock, Fault, Outcome, Process, SimServer, SimStore, process
 from tests.takeover_kit import settings as small_settings
@@ -30,7 +30,7 @@ from vikingpi.takeover.state import (
 )
 from vikingpi.viking.base import StoreMessage
 
-FAULTS: tuple[Fault, ...] = ("lost", "refused", "gateway-lost", "late-0", "late-15", "late-30", "poison", "foreign")
+FAULTS: tuple[Fault, ...] = get_args(Fault)
 OUTCOMES: tuple[Outcome, ...] = ("good", "good", "good", "failed", "blank", "placeholder")
 WAITS = (1, 5, 10, 30, 36, 41, 61, 130)
 
