@@ -18,6 +18,7 @@ from vikingpi.memory.scope import Memory
 from vikingpi.memory.texts import paged
 from vikingpi.memory.tools import Sources, memory_tools
 from vikingpi.messages import AssistantMessage, TextPart, ToolCall, ToolResultMessage, Usage, user_text
+from vikingpi.session.entries import Entry
 from vikingpi.session.file import SessionLog, memory_session
 from vikingpi.tools.base import ToolContext
 from vikingpi.viking.base import Hit
@@ -48,9 +49,12 @@ class Lab:
         self.session: SessionLog = memory_session("/work")
         self.sessions = EmbeddedSessions(folder / "store.db", lambda: 0)
         memory = Memory(MaskedMemory(self.store, hide), "mine", "mine", hide, lambda: False)
-        sources = Sources(memory, self.sessions, self.session.branch, lambda: "pi-gen")
+        sources = Sources(memory, self.sessions, self.branch, lambda: "pi-gen")
         self.tools = {tool.spec.name: tool for tool in memory_tools(sources)}
         self.context = ToolContext(folder, {}, ignore, 1.0, folder)
+
+    async def branch(self) -> tuple[Entry, ...]:
+        return self.session.branch()
 
     def call(self, name: str, **given: object) -> str:
         outcome = asyncio.run(self.tools[name].run(dict(given), self.context))

@@ -1,6 +1,8 @@
+import asyncio
 import json
 import os
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -9,10 +11,11 @@ import pytest
 from hypothesis import given, settings, strategies
 from session_kit import HEADER, answer, entry, ids, lines, session_file, user
 
-from vikingpi.app.context import session_ref
+from vikingpi.app.context import History, session_ref
 from vikingpi.decode import Json
 from vikingpi.errors import SessionError
 from vikingpi.messages import AssistantMessage, Cost, Message, TextPart, Usage, text_of, user_text
+from vikingpi.session.entries import Entry
 from vikingpi.session.file import SessionLog, create_session, fork_session, open_session
 from vikingpi.session.scan import scan_start
 from vikingpi.session.tail import SEARCH_STEP
@@ -99,6 +102,44 @@ def test_the_rest_comes_back_when_it_is_asked_for(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(SessionError, match="does not exist"):
         _ = log.entries
+
+
+def test_a_reader_that_can_wait_gets_the_whole_branch_and_the_session_keeps_its_end(tmp_path: Path) -> None:
+    log = open_session(covered_file(tmp_path), tmp_path / "locks", whole_below=0)
+    threads: list[int] = []
+    read = log.known.before
+
+    def before() -> tuple[Entry, ...]:
+        threads.append(threading.get_ident())
+        return read()
+
+    async def scene() -> None:
+        history = History(log, before)
+        assert [one.id for one in await history()] == ["u1", "a1", "u2", "a2", "u3", "a3", "s1"]
+        assert ids(log) == ["a1", "u2", "a2", "u3", "a3", "s1"]
+        added = log.append_message(user_text("fourth", 1))
+        assert [one.id for one in await history()][-2:] == ["s1", added.id]
+        assert len(threads) == 1, "read once"
+        assert threads[0] != threading.get_ident()
+
+    asyncio.run(scene())
+    log.close()
+
+
+def test_a_session_that_moves_or_is_loaded_while_it_is_read_gives_the_branch_it_is_on(tmp_path: Path) -> None:
+    log = open_session(covered_file(tmp_path), tmp_path / "locks", whole_below=0)
+    read = log.known.before
+
+    def before() -> tuple[Entry, ...]:
+        found = read()
+        log.move_leaf("a2")
+        return found
+
+    async def scene() -> None:
+        assert [one.id for one in await History(log, before)()] == ["u1", "a1", "u2", "a2"]
+
+    asyncio.run(scene())
+    log.close()
 
 
 def test_a_fork_has_the_whole_branch(tmp_path: Path) -> None:

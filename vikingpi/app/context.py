@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 from collections.abc import Callable
 
 from vikingpi.app.approval import mode_on
@@ -45,6 +47,45 @@ def whole_branch(session: SessionLog) -> tuple[Entry, ...]:
     """Give the branch from its root on; SessionError if the file cannot be read."""
     session.known.load()
     return session.branch()
+
+
+class History:
+    """The branch of a session from its root on, for readers that can wait: the session itself goes on with its end.
+
+    What lies before is read once, off the event loop, and kept from then on; `read` reads it.
+    """
+
+    def __init__(self, session: SessionLog, read: Callable[[], tuple[Entry, ...]] | None = None) -> None:
+        self._session = session
+        self._read = read or session.known.before
+        self._before: tuple[Entry, ...] = ()
+        self._lock = asyncio.Lock()
+
+    async def __call__(self) -> tuple[Entry, ...]:
+        """Give the branch; SessionError if the file cannot be read."""
+        async with self._lock:
+            while True:
+                branch = self._session.branch()
+                first = branch[0].parent_id if branch else None
+                if first is None:
+                    return branch
+                if self._before and self._before[-1].id == first:
+                    return self._before + branch
+                self._before = await asyncio.to_thread(_uncollected, self._read)
+                if not self._before:
+                    return self._session.branch()
+
+
+def _uncollected(read: Callable[[], tuple[Entry, ...]]) -> tuple[Entry, ...]:
+    """Read without looking for garbage: what is read stays, and looking through it would hold the chat up."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return read()
+    finally:
+        gc.freeze()
+        if collecting:
+            gc.enable()
 
 
 def session_ref(session: SessionLog) -> SessionRef:

@@ -15,7 +15,7 @@ from vikingpi.config.model import Settings
 from vikingpi.config.paths import Paths
 from vikingpi.debuglog import Log
 from vikingpi.decode import Json
-from vikingpi.errors import StoreError, ToolError
+from vikingpi.errors import SessionError, StoreError, ToolError
 from vikingpi.memory.hooks import MemoryHooks
 from vikingpi.memory.masked import MaskedMemory
 from vikingpi.memory.scope import Memory
@@ -112,7 +112,11 @@ def memory_of(
 
 
 def build_memory(
-    memory: Memory, opened: OpenStore, takeover: Takeover, ctx: HookContext, history: Callable[[], Sequence[Entry]]
+    memory: Memory,
+    opened: OpenStore,
+    takeover: Takeover,
+    ctx: HookContext,
+    history: Callable[[], Awaitable[Sequence[Entry]]],
 ) -> BuiltMemory:
     """Put the memory of one session together; `history` gives the branch from its root on."""
 
@@ -126,5 +130,5 @@ def build_memory(
 async def _said(act: Callable[[Sources, Json], Awaitable[str]], sources: Sources, given: Json) -> str:
     try:
         return await act(sources, given)
-    except (StoreError, ToolError) as error:
+    except (SessionError, StoreError, ToolError) as error:
         return f"not done: {error}"

@@ -17,7 +17,7 @@ from vikingpi.agent.prompt import find_context_files, system_prompt
 from vikingpi.agent.templates import Library, skills_text
 from vikingpi.app.app import App, MemoryControl, Parts, TakeoverControl
 from vikingpi.app.approval import Approval
-from vikingpi.app.context import SessionContext, session_ref, whole_branch
+from vikingpi.app.context import History, SessionContext, session_ref, whole_branch
 from vikingpi.app.leftovers import sweep
 from vikingpi.app.memory import build_memory, memory_of
 from vikingpi.app.models import ModelChoice, choose_model, open_key
@@ -273,7 +273,7 @@ class _Builder:
             return _Context(notices=(f"the context store is off: {error}",))
         takeover = build_takeover(self._store, ctx, session_ref(session), prepared.cwd, prepared.env, self._spawn)
         kept = memory_of(self._store, settings, paths, transport, log, prepared.cwd, prepared.env)
-        memory = build_memory(kept, self._store, takeover, ctx, lambda: whole_branch(session))
+        memory = build_memory(kept, self._store, takeover, ctx, History(session))
         return _Context((takeover.hooks, memory.hooks), memory.tools, takeover.control, memory.control)
 
     def _in_use(self) -> ModelInUse | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -49,13 +50,13 @@ def user_turns(branch: Sequence[Entry]) -> tuple[UserTurn, ...]:
 def archive_spans(branch: Sequence[Entry]) -> tuple[ArchiveSpan, ...]:
     """Find which user turns each archive took over, from the states of takeover on the branch."""
     places = {entry.id: index for index, entry in enumerate(branch)}
-    turns = user_turns(branch)
+    starts = [turn.start for turn in user_turns(branch)]
     spans: list[ArchiveSpan] = []
     covered = 0
     for entry in branch:
         data = as_dict(entry.raw.get("data")) if entry.raw.get("customType") == TAKEOVER_ENTRY else {}
         archive, last = as_str(data.get("archiveId")), places.get(as_str(data.get("lastCoveredEntryId")), -1)
-        ended = sum(1 for turn in turns if turn.start <= last)
+        ended = bisect_right(starts, last)
         if archive and ended > covered:
             spans.append(ArchiveSpan(archive, covered + 1, ended))
             covered = ended
@@ -67,16 +68,18 @@ def render(branch: Sequence[Entry], turns: Sequence[UserTurn]) -> str:
     return "\n\n".join(f"=== user turn {turn.number} ===\n{_turn_text(branch, turn)}" for turn in turns)
 
 
-def search_branch(branch: Sequence[Entry], query: str, limit: int) -> tuple[Said, ...]:
+def search_branch(branch: Sequence[Entry], query: str, limit: int, *, running: bool = False) -> tuple[Said, ...]:
     """Search the user turns of a branch, the best passage of each, best first and of equals the newest.
 
+    `running` leaves out the last one: it is the one that asks.
     Only the turns that hold the most of the query's terms as pieces of text are looked at closely.
     """
     wanted = query_terms(query)
     # An ending may be written otherwise: policy, policies.
     stems = [term[:-1] if len(term) > 3 else term for term in wanted]
     likely: list[tuple[int, int, str]] = []
-    for turn in user_turns(branch) if wanted else ():
+    turns = user_turns(branch) if wanted else ()
+    for turn in turns[:-1] if running else turns:
         text = _turn_text(branch, turn, searched=True)
         plain = folded(text)
         if count := sum(stem in plain for stem in stems):

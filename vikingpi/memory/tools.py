@@ -25,7 +25,7 @@ class Sources(NamedTuple):
 
     memory: Memory
     sessions: SessionStore
-    branch: Callable[[], Sequence[Entry]]
+    branch: Callable[[], Awaitable[Sequence[Entry]]]
     generation: Callable[[], str]
 
 
@@ -75,10 +75,7 @@ async def search(sources: Sources, given: Json, *, running: bool = True) -> str:
         raise ToolError("The query is empty")
     said: tuple[Said, ...] = ()
     if scope in ("", "sessions", "all"):
-        branch = sources.branch()
-        turns = user_turns(branch)
-        before = branch[: turns[-1].start] if turns and running else branch
-        said = await asyncio.to_thread(search_branch, before, query, limit)
+        said = await asyncio.to_thread(search_branch, await sources.branch(), query, limit, running=running)
     trouble = ""
     hits: tuple[Hit, ...] = ()
     try:
@@ -99,26 +96,39 @@ async def search(sources: Sources, given: Json, *, running: bool = True) -> str:
 
 async def expand(sources: Sources, given: Json) -> str:
     """Give earlier conversation in full: a user turn or an archive, from the session file where it is there."""
-    branch = sources.branch()
-    turns, spans = user_turns(branch), archive_spans(branch)
+    branch = await sources.branch()
+    said = await asyncio.to_thread(_said, branch, given)
+    if said is None:
+        wanted = _archive_of(given)
+        stored = await sources.sessions.archive(sources.generation(), wanted) if wanted else None
+        if stored is None:
+            spans = await asyncio.to_thread(archive_spans, branch)
+            known = ", ".join(one.archive_id for one in spans) or "none"
+            asked = as_str(given.get("archive_id"))[:80]
+            raise ToolError(f"There is no archive {asked!r} of this session; archives: {known}")
+        said = "\n\n".join(map(rendered, stored.messages))
     offset, limit = max(1, as_int(given.get("offset"), 1)), as_int(given.get("limit")) or None
+    return await asyncio.to_thread(paged, said, offset, limit)
+
+
+def _said(branch: Sequence[Entry], given: Json) -> str | None:
+    """Read what is asked for from a branch; None where it is an archive that the branch does not know."""
+    turns = user_turns(branch)
     if number := as_int(given.get("user_turn")):
         if not 1 <= number <= len(turns):
             raise ToolError(f"There is no user turn {number}; this session has {len(turns)}")
-        return paged(render(branch, turns[number - 1 : number]), offset, limit)
-    archive = as_str(given.get("archive_id"))
-    if not archive:
+        return render(branch, turns[number - 1 : number])
+    spans = archive_spans(branch)
+    if not as_str(given.get("archive_id")):
         listed = "\n".join(f"- {span.archive_id}: user turns {span.first} to {span.last}" for span in spans)
         return f"This session has {len(turns)} user turns.\n{listed or 'None of them is archived.'}"
-    wanted = archive_number(archive) or (int(archive) if archive.isdecimal() else 0)
-    span = next((one for one in spans if one.archive_id == archive_name(wanted)), None)
-    if span is not None:
-        return paged(render(branch, turns[span.first - 1 : span.last]), offset, limit)
-    stored = await sources.sessions.archive(sources.generation(), wanted) if wanted else None
-    if stored is None:
-        known = ", ".join(one.archive_id for one in spans) or "none"
-        raise ToolError(f"There is no archive {archive[:80]!r} of this session; archives: {known}")
-    return paged("\n\n".join(map(rendered, stored.messages)), offset, limit)
+    span = next((one for one in spans if one.archive_id == archive_name(_archive_of(given))), None)
+    return render(branch, turns[span.first - 1 : span.last]) if span is not None else None
+
+
+def _archive_of(given: Json) -> int:
+    archive = as_str(given.get("archive_id"))
+    return archive_number(archive) or (int(archive) if archive.isdecimal() else 0)
 
 
 async def _read(memory: Memory, given: Json) -> str:

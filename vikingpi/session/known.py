@@ -92,6 +92,16 @@ class Known:
         if notice and notice not in self.notices:
             self.notices += (notice,)
 
+    def before(self) -> tuple[Entry, ...]:
+        """Read the way from the root to what is in memory, without keeping it; SessionError if it cannot be read.
+
+        Changes nothing and may run beside everything else, in a thread of its own.
+        """
+        rest, branch = self._rest, self._branch
+        if rest is None or not branch:
+            return ()
+        return tuple(path_to({entry.id: entry for entry in rest()}, branch[0].parent_id)[0])
+
     def learn(self, name: str | None, usage: Usage) -> None:
         """Take what a scan of everything before the tail has found."""
         if self.totals is None:
