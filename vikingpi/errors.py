@@ -2,6 +2,7 @@
 
 VpiError                     has `hint`: what the reader can do
 |- ConfigError               the user: a configuration file or a flag is wrong (exit code 2)
+|  `- NoModel                the chat, which lets the user choose one; the user elsewhere
 |- SessionError              the user: a session file cannot be used (exit code 2)
 |  `- SessionLocked          the user: another process writes this session
 |- ToolError                 the model: becomes the text of a failed tool result
@@ -34,6 +35,10 @@ class VpiError(Exception):
 
 class ConfigError(VpiError):
     """A configuration file, a flag or a model name is wrong."""
+
+
+class NoModel(ConfigError):
+    """No flag names a model, and what the session, the settings and the environment give cannot be used."""
 
 
 class SessionError(VpiError):

@@ -118,7 +118,7 @@ async def _model(paths: Paths, env: Mapping[str, str], loaded: Loaded | None, tr
         catalog = load_catalog(paths.models_file, paths.auth_file, env)
     except ConfigError as error:
         return [_failed("models", error)]
-    findings = [Finding("ok", "key", line) for line in _keys(catalog)]
+    findings = [Finding("ok", "key", line) for line in keys_found(catalog)]
     local = await with_local_servers(catalog._replace(models=(), setups={}), transport)
     for provider in dict.fromkeys(model.provider for model in local.models):
         names = [model.id for model in local.models if model.provider == provider]
@@ -134,7 +134,8 @@ async def _model(paths: Paths, env: Mapping[str, str], loaded: Loaded | None, tr
     return [*findings, Finding("bad" if answer.bad else "ok", "model", text, answer.hint)]
 
 
-def _keys(catalog: Catalog) -> Iterator[str]:
+def keys_found(catalog: Catalog) -> Iterator[str]:
+    """Name the providers that can be asked, where the key of each stands, and how many models it has."""
     for name, setup in catalog.setups.items():
         count = sum(model.provider == name for model in catalog.models)
         if setup.ready and (count or setup.key.source):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from vikingpi.app.options import RunOptions
 from vikingpi.config.model import Settings
+from vikingpi.errors import ConfigError, NoModel
 from vikingpi.http_thread import origin_of, sent_openly
 from vikingpi.llm.base import Model
 from vikingpi.llm.local import with_local_servers
@@ -36,7 +37,7 @@ async def choose_model(
     if options.model or options.provider:
         choice = _flagged(options, catalog)
     else:
-        choice = default_model(catalog, "" if used is not None else settings.default_model, used)
+        choice = _default(catalog, "" if used is not None else settings.default_model, used)
     level = options.thinking or choice.thinking_level or thinking_of(branch) or settings.default_thinking_level
     model = choice.model._replace(api_key=options.api_key) if options.api_key else choice.model
     notices = (choice.note,) if choice.note else ()
@@ -45,10 +46,25 @@ async def choose_model(
     return ModelChoice(model, level, notices)
 
 
+def _default(catalog: Catalog, setting: str, used: tuple[str, str] | None) -> Choice:
+    try:
+        return default_model(catalog, setting, used)
+    except ConfigError as error:
+        text = f"the default model {setting} cannot be used: {error}" if setting else str(error)
+        raise NoModel(text, hint=error.hint) from error
+
+
 def _flagged(options: RunOptions, catalog: Catalog) -> Choice:
     if options.model:
         return resolve(catalog, options.model, provider=options.provider, api_key=options.api_key)
     return Choice(first_of(catalog, options.provider, api_key=options.api_key))
+
+
+def first_words(model: Model) -> str:
+    """Say on a first start who answers, why, and where to go from there."""
+    why = f"with the key from {model.key_source}" if model.key_source else "which needs no key"
+    more = "/model shows others, /settings keeps another one, /help the rest"
+    return f"{model.provider}/{model.id} answers, {why}; {more}"
 
 
 def open_key(model: Model) -> tuple[str, ...]:

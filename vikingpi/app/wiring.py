@@ -20,7 +20,7 @@ from vikingpi.app.approval import Approval
 from vikingpi.app.context import History, SessionContext, session_ref, whole_branch
 from vikingpi.app.leftovers import sweep
 from vikingpi.app.memory import build_memory, memory_of
-from vikingpi.app.models import ModelChoice, choose_model, open_key
+from vikingpi.app.models import ModelChoice, choose_model, first_words, open_key
 from vikingpi.app.options import RunOptions
 from vikingpi.app.resources import Places, find_library, system_file
 from vikingpi.app.secrets import REDACT_OFF, make_redactor
@@ -54,7 +54,7 @@ Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 class Prepared(NamedTuple):
-    """Everything that is read before a session is opened."""
+    """Everything that is read before a session is opened; `first` is True while nothing was ever kept."""
 
     options: RunOptions
     env: Mapping[str, str]
@@ -69,6 +69,7 @@ class Prepared(NamedTuple):
     library: Library = Library()
     trusted: bool = False
     sandbox: Sandbox | None = None
+    first: bool = False
 
 
 class Seams(NamedTuple):
@@ -104,8 +105,9 @@ def prepare(options: RunOptions, env: Mapping[str, str], cwd: Path) -> Prepared:
     notices += extensions.notices
     library = find_library(_places(paths, cwd, env, trusted=trusted))
     cage = _cage(paths, cwd, env, network=settings.tools.sandbox_network) if options.sandbox else None
-    found = (extensions, library, trusted)
-    return Prepared(options, env, cwd, paths, settings, folder, choice, catalog, notices, *found, cage)
+    first = not (paths.config_file.exists() or paths.sessions.exists())
+    found = (extensions, library, trusted, cage, first)
+    return Prepared(options, env, cwd, paths, settings, folder, choice, catalog, notices, *found)
 
 
 def _places(paths: Paths, cwd: Path, env: Mapping[str, str], *, trusted: bool) -> Places:
@@ -249,6 +251,8 @@ class _Builder:
 
     def _start_notices(self, reason: StartReason, opened: Opened, model: ModelChoice) -> tuple[str, ...]:
         first = self._prepared.notices if reason != "new" else ()
+        if reason == "startup" and self._mode == "repl" and self._prepared.first:
+            first += (first_words(model.model),)
         return (*first, *opened.notices, *model.notices, *open_key(model.model))
 
     def _context_store(self, ctx: SessionContext, session: SessionLog) -> _Context:

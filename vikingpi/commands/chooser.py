@@ -25,7 +25,8 @@ class Option(NamedTuple):
 class Act(NamedTuple):
     """What a key does to the selected line; `run` takes its key and the text that was typed, and returns a message.
 
-    With `asks` a text is asked for first, which begins as `preset` gives it; with `confirms` a yes.
+    With `asks` a text is asked for first, which begins as `preset` gives it and is not shown if it is `secret`; with
+    `confirms` a yes.
     """
 
     key: str
@@ -34,13 +35,14 @@ class Act(NamedTuple):
     asks: str = ""
     preset: Callable[[str], str] = lambda key: ""
     confirms: str = ""
+    secret: bool = False
 
 
 class Choices(NamedTuple):
     """A list to choose from; `options` is called anew after each act. `at` is selected first.
 
-    A search puts the best match first, unless the list is `ordered`. With `enter` the list stays, and Enter does to
-    a line what that gives for its key.
+    A search puts the best match first, unless the list is `ordered`. With `enter`, Enter does
+    to a line what that gives for its key, and the list stays; None chooses the line. `head` stands above the list.
     """
 
     title: Callable[[], str]
@@ -49,7 +51,8 @@ class Choices(NamedTuple):
     at: str = ""
     empty: str = "nothing here"
     ordered: bool = False
-    enter: Callable[[str], Act] | None = None
+    enter: Callable[[str], Act | None] = lambda key: None
+    head: Callable[[], str] = lambda: ""
 
 
 class Chooser(Protocol):

@@ -77,12 +77,13 @@ def _use(app: Host, models: ModelControl, pattern: str) -> str:
 
 
 def _choices(app: Host, models: ModelControl) -> Choices:
-    options = [Option(name_of(one), name_of(one), _about(one)) for one in models.usable]
+    options = [Option(name_of(one), name_of(one), about_model(one)) for one in models.usable]
     here = name_of(app.parts.agent.deps.model)
     return Choices(lambda: "Model", lambda: options, at=here)
 
 
-def _about(model: Model) -> str:
+def about_model(model: Model) -> str:
+    """Say how much a model holds, what it can do and what it costs."""
     can = [word for word, yes in (("thinks", model.reasoning), ("sees images", model.images)) if yes]
     price = f"${model.price.input:g}/${model.price.output:g} per million" if model.price.output else ""
     return " · ".join(part for part in (f"{model.context_window // 1000}k context", *can, price) if part)

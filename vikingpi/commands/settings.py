@@ -94,8 +94,8 @@ def setting_choices(app: Host, controls: Controls) -> Choices:
 
     def enter(key: str) -> Act:
         if kind_of(key).words:
-            return Act("enter", "change", put_next)
-        return Act("enter", "change", put, asks=key, preset=preset)
+            return Act("enter", "changes", put_next)
+        return Act("enter", "changes", put, asks=key, preset=preset)
 
     def reset(key: str, text: str) -> str:
         return _store(controls, key, None)

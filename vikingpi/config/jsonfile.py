@@ -40,8 +40,11 @@ def read_object(path: Path) -> Json | None:
     return cast(Json, value)
 
 
-def write_object(path: Path, values: Json) -> None:
-    """Write a JSON object; a link stays one, and a file that exists keeps its mode. ConfigError if impossible."""
+def write_object(path: Path, values: Json, *, private: bool = False) -> None:
+    """Write a JSON object; a link stays one. A file that exists keeps its mode unless it is to be `private`.
+
+    ConfigError if it cannot be written.
+    """
     text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
     try:
         data = text.encode()
@@ -56,7 +59,7 @@ def write_object(path: Path, values: Json) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        if place.exists():
+        if place.exists() and not private:
             new.chmod(place.stat().st_mode & 0o777)
         new.replace(place)
     except OSError as error:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from prompt_toolkit.input import Input
+from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.styles import Style
 
 from vikingpi.commands.host import Host
 from vikingpi.ui.bang import Bang
 from vikingpi.ui.files import FileIndex, at_source
 from vikingpi.ui.input import Editor
+from vikingpi.ui.keys import teach_terminal_keys
 from vikingpi.ui.menu import Menu, command_source
 from vikingpi.ui.printer import Printer
 from vikingpi.ui.render import Painter
-from vikingpi.ui.screen import HeldOutput, InlineApplication, Pages
+from vikingpi.ui.screen import HeldOutput, InlineApplication, Pages, make_output
 from vikingpi.ui.search import Search
-from vikingpi.ui.theme import BAR_STYLES, Theme
+from vikingpi.ui.theme import BAR_STYLES, Theme, choose_theme
 from vikingpi.ui.transcript import Transcript
 from vikingpi.ui.view import View, make_layout
 from vikingpi.ui.work import Work
@@ -35,6 +37,20 @@ class Terminal(NamedTuple):
     def size(self) -> tuple[int, int]:
         size = self.output.get_size()
         return size.rows, size.columns
+
+
+def open_terminal(setting: str, env: Mapping[str, str]) -> Terminal:
+    """Make the terminal of this process, coloured as the setting and the environment say."""
+    theme = choose_theme(setting, env, sys.stdout.encoding)
+    teach_terminal_keys()
+    multiplexed = bool(env.get("TMUX") or env.get("STY"))
+    output = make_output(sys.stdout, env.get("TERM", ""), colour=theme.depth != "none", multiplexed=multiplexed)
+    return Terminal(theme, output, create_input(sys.stdin))
+
+
+def is_dumb(env: Mapping[str, str]) -> bool:
+    """Tell whether a terminal can only print."""
+    return env.get("TERM", "") in ("", "dumb", "unknown")
 
 
 class Desk(NamedTuple):

@@ -9,8 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from prompt_toolkit.input import create_input
-
 from vikingpi import __version__, safetext
 from vikingpi.commands.host import Host
 from vikingpi.events import (
@@ -25,10 +23,10 @@ from vikingpi.events import (
 from vikingpi.session.tree import build_context
 from vikingpi.ui.actions import Places, make_actions
 from vikingpi.ui.choosing import TerminalChooser
-from vikingpi.ui.desk import Terminal, make_desk
+from vikingpi.ui.desk import Terminal, is_dumb, make_desk, open_terminal
 from vikingpi.ui.history import history_name
 from vikingpi.ui.interrupts import Interrupts
-from vikingpi.ui.keys import Burst, make_bindings, teach_terminal_keys
+from vikingpi.ui.keys import Burst, make_bindings
 from vikingpi.ui.line_mode import run_lines
 from vikingpi.ui.lines import Line
 from vikingpi.ui.menu import command_in
@@ -36,9 +34,7 @@ from vikingpi.ui.plain import Prompt, write
 from vikingpi.ui.printer import print_past
 from vikingpi.ui.render import preload
 from vikingpi.ui.rows import Row
-from vikingpi.ui.screen import make_output
 from vikingpi.ui.status import git_branch
-from vikingpi.ui.theme import choose_theme
 from vikingpi.ui.view import FRAME_SECONDS
 
 PAST_TURNS = 3
@@ -190,15 +186,10 @@ async def run_repl(
     relay = _Relay()
     app.subscribe(relay)
     await app.start()
-    term = os.environ.get("TERM", "")
-    if term in ("", "dumb", "unknown") or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if is_dumb(os.environ) or not (sys.stdin.isatty() and sys.stdout.isatty()):
         code = await run_lines(app, prompts, sys.stdin, sys.stdout, relay.to)
     else:
-        theme = choose_theme(app.settings.theme, os.environ, sys.stdout.encoding)
-        teach_terminal_keys()
-        multiplexed = bool(os.environ.get("TMUX") or os.environ.get("STY"))
-        output = make_output(sys.stdout, term, colour=theme.depth != "none", multiplexed=multiplexed)
-        repl = Repl(app, places, Terminal(theme, output, create_input(sys.stdin)), interrupts)
+        repl = Repl(app, places, open_terminal(app.settings.theme, os.environ), interrupts)
         relay.to(repl.event)
         code = await repl.run(prompts, first)
     session = app.parts.session

@@ -16,7 +16,7 @@ from vikingpi.app.listing import models_text
 from vikingpi.app.options import RunOptions
 from vikingpi.app.standard_input import Piped, read_piped
 from vikingpi.app.wiring import Mode, Prepared, build_app, prepare
-from vikingpi.errors import ConfigError, VpiError
+from vikingpi.errors import ConfigError, NoModel, VpiError
 from vikingpi.messages import ImagePart
 from vikingpi.ui.interrupts import SIGNALS, Interrupts
 from vikingpi.ui.json_mode import run_json
@@ -47,8 +47,7 @@ def run_options(options: RunOptions) -> int:
             "--resume needs a terminal to choose on", hint="-c goes on with the newest session, --session ID with any"
         )
     if interactive:
-        prompts = _prompts(options, Piped(""), cwd)
-        return asyncio.run(_run(prepared, "repl", prompts))
+        return _chat(prepared, _prompts(options, Piped(""), cwd))
     piped = read_piped(0, has_prompt=bool(options.words))
     if piped.notice:
         write(sys.stderr, f"{piped.notice}\n")
@@ -56,6 +55,30 @@ def run_options(options: RunOptions) -> int:
     if not prompts:
         raise ConfigError("there is nothing to do: no message and no standard input", hint='try: vpi -p "hello"')
     return asyncio.run(_run(prepared, "print", prompts))
+
+
+def _chat(prepared: Prepared, prompts: Sequence[Prompt]) -> int:
+    """Run the chat; where no model can be used, let the user choose one first."""
+    try:
+        return asyncio.run(_run(prepared, "repl", prompts))
+    except NoModel as error:
+        from vikingpi.ui.desk import is_dumb
+        from vikingpi.ui.first_run import DEMO, first_model
+
+        if is_dumb(prepared.env):
+            raise
+        picked = asyncio.run(first_model(prepared, f"vpi needs a model: {error}."))
+        if isinstance(picked, int):
+            return picked
+        if not picked:
+            raise
+    if picked == DEMO:
+        from vikingpi.ui.demo_view import run_demo
+
+        return run_demo((), sys.stdout)
+    chosen = f"{picked} is your default model now; /model chooses another, /settings lists more, vpi doctor checks all"
+    prepared = prepare(prepared.options, prepared.env, prepared.cwd)
+    return asyncio.run(_run(prepared._replace(notices=(*prepared.notices, chosen)), "repl", prompts))
 
 
 async def _run(prepared: Prepared, mode: Mode, prompts: Sequence[Prompt]) -> int:
