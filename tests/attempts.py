@@ -12,6 +12,7 @@ from vpi_lab import MODEL_KEY, Lab
 
 MIXED = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
 SERVICE = "zq81plainvalue77without00shape"
+HALVED = "Qw7Er5Ty3Ui1Op9As8Df6Gh4Jk2Lz0Xc1Vb3"
 SERVER_KEY = "ov-user-5577aa0311ccee"
 PEM_BODY = "MIIEpAIBAAKCAQEA7bq2x0Yk3sQ8vJv0Zs8d2l4Fh6T1uWcX"
 PEM = "\n".join(
@@ -90,6 +91,23 @@ ATTEMPTS = {
         "RUN: cat c1", "t00farawayPw", ("c1", ("word " * 9 + "\n") * 900 + "password = 't00farawayPw'\n")
     ),
     "across the limit": Attempt("RUN: cat c2", MIXED[:24], ("c2", "w" * 988 + f" ghp_{MIXED}{MIXED} " + "tail " * 100)),
+    "across the beginning of what is shown of a long line": Attempt(
+        "RUN: cat d1", HALVED[16:], ("d1", f"{'w ' * 100}token ghp_{HALVED}{' w' * 25590}")
+    ),
+    "a header across the beginning": Attempt(
+        "RUN: cat d2", "behindTheCut12", ("d2", f"{'w ' * 100}Authorization: Bearer behindTheCut12{' w' * 25590}")
+    ),
+    "a private key as grep shows it": Attempt("RUN: grep -n . id_rsa /dev/null", PEM_BODY[:40]),
+    "the middle of a private key in quotes": Attempt("RUN: sed 's/^/> /' id_rsa | head -5", PEM_BODY[:40]),
+    "a piece of a key": Attempt("RUN: printenv MY_SERVICE_TOKEN | cut -c 3-22", SERVICE[2:22]),
+    "a key broken over lines": Attempt("RUN: printenv MY_SERVICE_TOKEN | fold -w 11", SERVICE[:11]),
+    "a key broken over lines of base64": Attempt(
+        "RUN: printenv MY_SERVICE_TOKEN | base64 -w 20", base64.b64encode(SERVICE.encode()).decode()[:20]
+    ),
+    "the first half of a key": Attempt("RUN: head -c 24 a1", f"ghp_o{MIXED[:10]}"),
+    "behind a line end in JSON": Attempt(
+        "RUN: cat d3", f"ghp_j{MIXED}", ("d3", json.dumps({"text": f"a\nghp_j{MIXED}"}))
+    ),
     "a rule of the user's own": Attempt("RUN: cat c3", "ACME-778899", ("c3", "badge ACME-778899\n")),
     "a cookie": Attempt("RUN: cat c4", "c00kie0123456789", ("c4", "Cookie: a=1; sid=c00kie0123456789\n")),
     "a signed URL": Attempt(

@@ -8,6 +8,15 @@ from attempts import ATTEMPTS, LOOK_ALIKES, SERVICE, tell, traces
 from openviking_fake import Fake, openviking
 from vpi_lab import Lab, lab
 
+# What is escaped, or left out of what is shown.
+NOT_SAID = {
+    "the key inside of base64",
+    "invisible characters inside",
+    "colours inside",
+    "across the beginning of what is shown of a long line",
+    "a header across the beginning",
+}
+
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lab, Fake]]:
@@ -20,7 +29,7 @@ def test_the_story_was_told_delivered_and_archived(story: tuple[Lab, Fake]) -> N
     runs, server = story
     said = runs.session_text()
     for name, attempt in ATTEMPTS.items():
-        if name not in ("the key inside of base64", "invisible characters inside", "colours inside"):
+        if name not in NOT_SAID:
             assert json.dumps(attempt.secret)[1:-1] in said, name
     archived = json.dumps([session["archives"] for session in server.sessions.values()])
     assert archived.count("tool_output") >= len(ATTEMPTS)

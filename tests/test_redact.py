@@ -21,6 +21,14 @@ PEM = (
     "-----END RSA PRIVATE KEY-----"
 )
 
+KNOWN = "zq81plainvalue77without00shape"
+LONG_PEM = [
+    "-----BEGIN OPENSSH PRIVATE KEY-----",
+    *(f"b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAABlAAAAE2VjZHNh{n:02}" for n in range(5)),
+    "Ab9=",
+    "-----END OPENSSH PRIVATE KEY-----",
+]
+
 # text, and the part of it that must not survive
 SECRETS = [
     ("OPENAI_API_KEY=sk-proj-FAKE0000000000000000", "sk-proj-FAKE0000000000000000"),
@@ -92,6 +100,15 @@ SECRETS = [
     (f'{{"text": "x\\u003dghp_{MIXED36}"}}', MIXED36),
     (f"https://a.test/?q%3Dghp_{MIXED36}", MIXED36),
     (f"backup_ghp_{MIXED36}.txt", MIXED36),
+    (f"id_rsa:7: ghp_{MIXED36[:9]}... [truncated]", MIXED36[:9]),
+    (f"ghp_{MIXED36[:9]}", MIXED36[:9]),
+    ("postgres://admin:FAKEPW12... [truncated]", "FAKEPW12"),
+    ("postgres://admin:FAKEPW", "FAKEPW"),
+    ("<password>s3cr3tpw... [truncated]", "s3cr3tpw"),
+    ("\n".join(f"keys/id_rsa:{n}: {line}" for n, line in enumerate(LONG_PEM)), LONG_PEM[2]),
+    ("\n".join(f"{n}:{line}" for n, line in enumerate(LONG_PEM[1:])), LONG_PEM[1]),
+    ("\n".join(f"> {line}" for line in LONG_PEM[:-1]), LONG_PEM[4]),
+    ("\n".join(f'"{line}",' for line in LONG_PEM[:-2]), LONG_PEM[3]),
     ("DB_PASSWORD=hunter2", "hunter2"),
     ("export DB_PASSWORD='correct horse-9!'", "horse-9!"),
     ("MYSQL_ROOT_PASSWORD=onlyletters", "onlyletters"),
@@ -139,6 +156,10 @@ HARMLESS = [
     "image/png;base64," + "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ" * 20,
     "integrity: sha512-" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5" * 2 + "==",
     "password is required",
+    "model sk-ant-api03 of hf_hub_download, npm_config_cache2",
+    "http://localhost:8080",
+    "pull docker://alpine:latest",
+    "map<string, token>abc",
     "Password: required",
     "The password must have at least 8 characters.",
     "enter your password: ",
@@ -330,12 +351,19 @@ def test_json_nested_beyond_reason_does_not_crash() -> None:
         'key=\\"',
         "a",
         "name: " + "a" * 60,
+        "-----BEGIN PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----!" + "a" * 300,
+        "-----END PRIVATE KEY-----" + "a" * 300,
+        "ghp_a1",
+        "x://a:b",
+        "eyJaaaaaaaa",
+        KNOWN[:12],
     ],
 )
 def test_hostile_text_takes_time_in_proportion(piece: str) -> None:
     text = (piece * (150_000 // len(piece) + 1))[:150_000]
     begin = time.process_time()
-    mask(text)
+    Redactor(salt=SALT, known=[KNOWN]).mask(text)
     assert time.process_time() - begin < 4
 
 
@@ -344,3 +372,35 @@ def test_any_text_is_masked_without_error_and_only_once(text: str) -> None:
     masked, count = mask(text)
     assert (masked == text) == (count == 0)
     assert mask(masked) == (masked, 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"all {KNOWN} of it",
+        f"x {KNOWN[:16]}",
+        f"{KNOWN[9:]} x",
+        f"cut -c {KNOWN[7:23]}|",
+        f"{KNOWN[:13]}\n{KNOWN[13:]}",
+        f"{KNOWN[:4]}\r\n    {KNOWN[4:20]}\r\n    {KNOWN[20:]}",
+        f'"{KNOWN[:13]}\\n{KNOWN[13:]}"',
+        f"{KNOWN[:-1]}X{KNOWN}",
+    ],
+)
+def test_a_known_secret_is_masked_in_pieces_too(text: str) -> None:
+    masked, count = Redactor(salt=SALT, known=[KNOWN]).mask(text)
+    assert count >= 1
+    left = MASK.sub("", masked)
+    assert not any(KNOWN[at : at + 8] in left for at in range(len(KNOWN) - 7))
+
+
+@pytest.mark.parametrize(
+    ("known", "text"),
+    [
+        ("sk-ant-api03-Zz9yXx8wVv7uTt6s", "a key begins with sk-ant-api03-"),
+        ("correct-horse-battery-staple", "the horse-battery is empty"),
+        ("short1234", "short123"),
+    ],
+)
+def test_words_that_a_known_secret_is_made_of_stay(known: str, text: str) -> None:
+    assert Redactor(salt=SALT, known=[known]).mask(text) == (text, 0)

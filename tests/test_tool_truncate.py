@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vikingpi.tools.truncate import cut_end, cut_start, head, size_text, tail
+from vikingpi.redact import Redactor
+from vikingpi.tools.truncate import cut_end, cut_start, head, size_text, tail, whole_from, whole_until
 
 
 def test_short_text_stays_as_it_is() -> None:
@@ -70,3 +72,35 @@ def test_cuts_are_at_whole_characters() -> None:
 
 def test_sizes_are_readable() -> None:
     assert [size_text(n) for n in (5, 51200, 5 << 20)] == ["5B", "50.0KB", "5.0MB"]
+
+
+SECRET = "ghp_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+LINES = [
+    f"{'w ' * 40}{SECRET} and more",
+    f"Authorization: Bearer abcdefghijklmnop1234 {'w ' * 40}",
+    f'{{"a": 1, "password": "correct horse-9!", "b": {"1, " * 40}}}',
+    f"{'w ' * 30}postgres://admin:FAKEPW@10.0.0.5/prod {'w ' * 10}",
+    f"Cookie: a=1; sid=c00kie0123456789; {'w ' * 40}",
+]
+PARTS = ["aB3dE5", "E5fG7hJ9", "W1xY3zA5", "abcdefgh", "klmnop12", "horse", "FAKEPW", "0123456789"]
+
+
+def mask(text: str) -> str:
+    return Redactor(salt=b"salt").mask(text)[0]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_is_not_cut_inside_of_a_secret(line: str) -> None:
+    for at in range(len(line) + 1):
+        end = line[whole_from(line, at, mask) :]
+        start = line[: whole_until(line, at, mask)]
+        assert line[at:].endswith(end)
+        assert line[:at].startswith(start)
+        assert not any(part in mask(end) or part in mask(start) for part in PARTS), at
+        assert whole_from(line, at, str) == whole_until(line, at, str) == at
+
+
+def test_the_end_of_a_long_line_begins_behind_a_secret() -> None:
+    line = "x" * 100 + f" {SECRET} tail"
+    cut = tail(line, max_bytes=20, mask=mask)
+    assert (cut.text, cut.last_line_partial, cut.output_bytes) == ("tail", True, 4)

@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from vikingpi.errors import ConfigError
+from vikingpi.secret_known import KnownSecrets
+from vikingpi.secret_pem import cut_blocks, whole_blocks
 from vikingpi.secret_shapes import NAMED, Shape, shapes
 
 _MOST_DEPTH = 200
 _WITHIN = r"\x1b\[[0-?]{0,48}[ -/]{0,8}[@-~]|[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]"
-_MOST_PEM = 20_000
 _LEAST_IN_ENVIRONMENT = 12
 
 _HINTS = ("pass", "pwd", "secret", "token", "key", "credential")
@@ -42,15 +43,13 @@ _LISTED = (
     rf"(?i)\b(?:name|key)[\"']?[ \t]{{0,4}}[:=][ \t]{{0,4}}[\"']?[A-Za-z0-9_.-]{{0,48}}?{NAMED}[\"']?,?\s{{1,48}}"
     r"[\"']?value[\"']?[ \t]{0,4}[:=][ \t]{0,4}(?P<quote>[\"']?)(?P<value>[^\s\"'<>]{4,4096})"
 )
-_ELEMENT = rf"(?i)<[a-z0-9_.:-]{{0,40}}?{NAMED}>(?P<value>[^<>\s]{{4,4096}})</"
+_ELEMENT = (
+    rf"(?i)<[a-z0-9_.:-]{{0,40}}?{NAMED}>(?P<value>(?!@[\w.-]{{1,253}}(?:/|\Z))[^<>\s]{{4,4096}}?)"
+    r"(?:</|\.{3}|\u2026|\Z)"
+)
 _COOKIE = r"(?i)\b(?:set-)?cookie[\"']?:[ \t]{0,4}[\"']?(?P<value>[^\r\n\"']{1,8192})"
 _CRUMB = r"(?P<name>[^\s=;,]{1,128})=(?P<value>[^\s;,]{8,4096})"
 _ATTRIBUTES = frozenset(("path", "domain", "expires", "max-age", "samesite", "version", "priority"))
-
-_PEM_BEGIN = r"-----BEGIN (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
-_PEM_END = r"-----END (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
-_PEM_BODY = r"(?:[A-Za-z0-9+/=\s:,.]|\\[nr]|-(?!----)){0,20000}"
-_PEM_LINE = r"[A-Za-z0-9+/=]{16,}"
 
 _MASK = r"\[masked:[a-z]+:[0-9a-f]{4}\]"
 _PLACEHOLDER = (
@@ -89,7 +88,7 @@ class Redactor:
 
     def __init__(self, rules: Sequence[str] = (), salt: bytes = b"", known: Iterable[str] = ()) -> None:
         self._salt = (salt or os.urandom(16))[:32]
-        self._known = sorted({secret for secret in known if len(secret) >= 8}, key=len, reverse=True)
+        self._known = KnownSecrets(known)
         self._rules = tuple(_compile(rule) for rule in rules)
 
     def mask(self, text: str) -> tuple[str, int]:
@@ -107,14 +106,15 @@ class Redactor:
 
     def _mask(self, text: str) -> tuple[str, int]:
         work = _Work(text, self._salt)
-        for secret in self._known:
-            work.literal("key", secret)
+        work.spans("key", self._known.spans(text))
         lower = text.lower()
         if "private key" in lower:
-            _mask_pem(work)
+            work.spans("pem", whole_blocks(work.text))
+            work.spans("pem", cut_blocks(work.text))
+        escapes = "\\" in lower or "%" in lower
         for shape in shapes():
             if any(hint in lower for hint in shape.hints):
-                work.shape(shape)
+                work.shape(shape, escapes=escapes)
         if any(hint in lower for hint in _HINTS):
             for pattern in (_LISTED, _ELEMENT):
                 work.sub("password", pattern, "value", _is_given)
@@ -191,14 +191,11 @@ class _Work:
         digest = hashlib.blake2s(secret.encode("utf-8", "surrogatepass"), key=self._salt, digest_size=2)
         return f"[masked:{kind}:{digest.hexdigest()}]"
 
-    def literal(self, kind: str, secret: str) -> None:
-        found = self.text.count(secret)
-        if found:
-            self.text = self.text.replace(secret, self.mask_of(kind, secret))
-            self.count += found
-
-    def shape(self, shape: Shape) -> None:
-        self.sub(shape.kind, shape.pattern, shape.group, _CHECKS.get(shape.kind, _is_real))
+    def shape(self, shape: Shape, *, escapes: bool) -> None:
+        check = _CHECKS.get(shape.kind, _is_real)
+        self.sub(shape.kind, shape.pattern, shape.group, check)
+        if escapes and shape.escaped:
+            self.sub(shape.kind, shape.escaped, 1, check)
 
     def sub(self, kind: str, pattern: str, group: int | str, check: Callable[[str], bool]) -> None:
         """Mask `group` of every match whose text passes the check."""
@@ -234,38 +231,6 @@ def _compile(rule: str) -> re.Pattern[str]:
 
 def _group_of(rule: re.Pattern[str]) -> int | str:
     return "secret" if "secret" in rule.groupindex else min(1, rule.groups)
-
-
-def _mask_pem(work: _Work) -> None:
-    """Mask key blocks, also one whose beginning or end was cut off."""
-    spans: list[tuple[int, int]] = []
-    at = 0
-    while begin := _regex(_PEM_BEGIN).search(work.text, at):
-        body = _regex(_PEM_BODY).match(work.text, begin.end())
-        stop = body.end() if body is not None else begin.end()
-        end = _regex(_PEM_END).match(work.text, stop)
-        at = end.end() if end is not None else stop
-        spans.append((begin.start(), at))
-    work.spans("pem", spans)
-    spans = []
-    at = 0
-    while end := _regex(_PEM_END).search(work.text, at):
-        start = _pem_start(work.text, max(at, end.start() - _MOST_PEM), end.start())
-        if start is not None:
-            spans.append((start, end.end()))
-        at = end.end()
-    work.spans("pem", spans)
-
-
-def _pem_start(text: str, low: int, high: int) -> int | None:
-    """Find where the lines of base64 that end at `high` begin; the last of them may be short."""
-    start: int | None = None
-    for index, word in enumerate(reversed(list(_regex(r"[^\s\\]+").finditer(text, low, high)))):
-        if _regex(_PEM_LINE).fullmatch(word.group()):
-            start = word.start()
-        elif index > 0:
-            break
-    return start
 
 
 def _mask_assigned(work: _Work) -> None:

@@ -7,25 +7,37 @@ from typing import NamedTuple
 
 
 class Shape(NamedTuple):
-    """`hints`: one of them (lower case) is in every text that can match; `group` is the part that is secret."""
+    """`hints`: one of them (lower case) is in every text that can match; `group` is the part that is secret.
+
+    `escaped` finds it behind an escape sequence, as its group 1.
+    """
 
     kind: str
     hints: tuple[str, ...]
     pattern: str
     group: int
+    escaped: str = ""
 
 
 @functools.cache
 def shapes() -> tuple[Shape, ...]:
     """Return all shapes in the order in which they are to be tried."""
-    tokens = [(kind, hints, rf"{_BEFORE}(?:{token})(?![A-Za-z0-9])", 0) for kind, hints, token in _TOKENS]
-    return tuple(
-        Shape(kind, tuple(hints.split()), pattern, group) for kind, hints, pattern, group in (*tokens, *_PLACES)
+    tokens = (
+        Shape(
+            kind,
+            tuple(hints.split()),
+            rf"(?<![A-Za-z0-9])(?:{token})(?![A-Za-z0-9])",
+            0,
+            rf"{_ESCAPE}({token})(?![A-Za-z0-9])",
+        )
+        for kind, hints, token in _TOKENS
     )
+    places = (Shape(kind, tuple(hints.split()), pattern, group) for kind, hints, pattern, group in _PLACES)
+    return (*tokens, *places)
 
 
-# A token is no part of a longer word, but the end of an escape sequence is none: \n, \x3d, \u003d, %3D.
-_BEFORE = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbfv0])|(?<=\\x[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
+# What an escape sequence ends with is no part of a word: \n, \x3d, \u003d, %3D.
+_ESCAPE = r"(?:\\(?:[nrtbfv0]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})|%[0-9A-Fa-f]{2})"
 
 # Kind, hints, and the token itself.
 _TOKENS = (
@@ -85,6 +97,16 @@ _TOKENS = (
     ("sentry", "sntry", r"sntry[su]_[A-Za-z0-9+/=_-]{40,}"),
     ("fly", "fm2_ fo1_", r"fm2_[A-Za-z0-9+/=_-]{40,}|fo1_[A-Za-z0-9_-]{40,}"),
     ("jwt", "eyj", r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){1,3}"),
+    # The beginning of one that was cut off.
+    (
+        "part",
+        "sk- aiza gh github_pat_ gl xox hf_ akia asia npm_ pypi-age k_live_ k_test_ whsec_ dop_v1_ shp hvs. gsk_ xai-"
+        " pplx- nvapi- dckr_ atatt3 figd_ eyj",
+        r"(?:sk-(?:ant|or|proj|svcacct|admin)-|AIza|gh[pousr]_|github_pat_|gl(?:pat|rt|dt|ptt|soat)-|xox[abceoprs]-|hf_"
+        r"|A[KS]IA|npm_|pypi-AgE|[sr]k_(?:live|test)_|whsec_|dop_v1_|shp(?:at|ca|pa|ss)_|hvs\.|gsk_|xai-|pplx-|nvapi-"
+        r"|dckr_(?:pat|oat)_|AT[AC]TT3|figd_|eyJ[A-Za-z0-9_-]{8,2000}\.)"
+        r"(?=[A-Za-z]{0,7}[0-9])(?=[0-9]{0,7}[A-Za-z])[A-Za-z0-9_-]{8,}",
+    ),
 )
 
 # Kind, hints, pattern, and the group that is secret.
@@ -107,6 +129,14 @@ _PLACES = (
     ),
     ("bearer", "bearer", r"(?i)\bbearer\s{1,4}(?=[A-Za-z._~+/=-]{0,200}[0-9])([A-Za-z0-9._~+/=-]{16,4096})", 1),
     ("url", "://", r"""://[^\s/@:"'<>`\[]{0,128}:([^\s/@"'<>`]{1,256})@(?!sha\d)""", 1),
+    # A password in a URL that was cut off, which is no port and no version of an image.
+    (
+        "url",
+        "://",
+        r"""(?<!docker)(?<!oci)://[^\s/@:"'<>`\[]{0,128}:(?!\d{1,5}(?![\w~%!$&+-]))([^\s/@"'<>`\[\]]{3,256}?)"""
+        r"(?=\.{3}|\u2026|\Z)",
+        1,
+    ),
     ("url", "://", r"://(?=[A-Za-z_-]{0,100}[0-9])([A-Za-z0-9_-]{20,128})@", 1),
     ("azure", "key= sig=", r"(?i)(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{20,256}={0,2})", 1),
     ("signature", "sig", r"(?i)[?&;](?:sig|x-(?:amz|goog)-signature)=([A-Za-z0-9%+/=_-]{20,1024})", 1),

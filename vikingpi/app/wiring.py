@@ -23,7 +23,7 @@ from vikingpi.app.memory import build_memory, memory_of
 from vikingpi.app.models import ModelChoice, choose_model, first_words, open_key
 from vikingpi.app.options import RunOptions
 from vikingpi.app.resources import Places, find_library, system_file
-from vikingpi.app.secrets import REDACT_OFF, make_redactor
+from vikingpi.app.secrets import REDACT_OFF, make_redactor, mask_of
 from vikingpi.app.sessions import Folder, Opened, learn_start, new_session, open_chosen, session_folder
 from vikingpi.app.stores import OpenStore, StoreChoice, build_takeover, choose_store, open_store
 from vikingpi.commands.chooser import Chooser
@@ -305,9 +305,10 @@ class _Builder:
         env = {**prepared.env, "VPI_SESSION_ID": session.id, "VPI_SESSION_FILE": str(session.path or "")}
 
         sandbox = prepared.sandbox.at(cwd) if prepared.sandbox is not None else None
+        mask = mask_of(self._redactor, self.settings())
 
         def tool_context(update: Callable[[str], None]) -> ToolContext:
-            return ToolContext(cwd, env, update, self.settings().tools.bash_timeout, temp, sandbox)
+            return ToolContext(cwd, env, update, self.settings().tools.bash_timeout, temp, sandbox, mask)
 
         return AgentDeps(
             session,

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 class ToolContext(NamedTuple):
     """`update` takes the whole current tail of the output; `env` is what commands get; `temp_dir` is where full
-    outputs are kept (made 0700 when first needed); `bash_timeout` in seconds; with a `sandbox` commands run in it."""
+    outputs are kept (made 0700 when first needed); `bash_timeout` in seconds; with a `sandbox` commands run in it; long
+    lines are not cut inside of what `mask` hides."""
 
     cwd: Path
     env: Mapping[str, str]
@@ -23,6 +24,7 @@ class ToolContext(NamedTuple):
     bash_timeout: float
     temp_dir: Path
     sandbox: Sandbox | None = None
+    mask: Callable[[str], str] = str
 
 
 class ToolOutcome(NamedTuple):

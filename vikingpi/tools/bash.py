@@ -91,13 +91,13 @@ class BashTool:
         prefix = context.sandbox.prefix(context.cwd, context.temp_dir) if context.sandbox is not None else ()
 
         def update() -> None:
-            context.update(_clean(truncate.tail(output.text(final=False)).text))
+            context.update(_clean(truncate.tail(output.text(final=False), mask=context.mask).text))
 
         try:
             ending = await shell.run(
                 shell.Command(command, context.cwd, context.env, timeout, update, prefix), output, self._groups
             )
-            cut = truncate.tail(output.text(final=True))
+            cut = truncate.tail(output.text(final=True), mask=context.mask)
             if cut.by is not None:
                 output.keep()
         except asyncio.CancelledError:

@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,7 +66,7 @@ class GrepTool:
         target = "." if path.is_dir() else f"./{path.name}"
         command, env = _command(arguments, target, context)
         async with Helper(command, folder, env, _LONGEST) as helper:
-            result = await _collect(helper, limit)
+            result = await _collect(helper, limit, context.mask)
         return _report(result, limit)
 
 
@@ -87,7 +88,7 @@ def _command(arguments: Json, target: str, context: ToolContext) -> tuple[list[s
     return [*command, "--glob=!.git", f"--regexp={scrub(as_str(arguments.get('pattern')))}", "--", target], env
 
 
-async def _collect(helper: Helper, limit: int) -> _Result:
+async def _collect(helper: Helper, limit: int, mask: Callable[[str], str]) -> _Result:
     lines: list[str] = []
     matches = 0
     limited = cut_lines = False
@@ -104,7 +105,7 @@ async def _collect(helper: Helper, limit: int) -> _Result:
             limited = True
             break
         matches += kind == "match"
-        texts, cut = _format(kind, data)
+        texts, cut = _format(kind, data, mask)
         lines += texts
         cut_lines = cut_lines or cut
     if not lines and not error and helper.code not in (0, 1, None):
@@ -112,7 +113,7 @@ async def _collect(helper: Helper, limit: int) -> _Result:
     return _Result(lines, limited, cut_lines, helper.timed_out, error)
 
 
-def _format(kind: str, data: Json) -> tuple[list[str], bool]:
+def _format(kind: str, data: Json, mask: Callable[[str], str]) -> tuple[list[str], bool]:
     name = shown(_text(data.get("path")).removeprefix("./"))
     number = as_int(data.get("line_number"))
     mark = ":" if kind == "match" else "-"
@@ -121,7 +122,7 @@ def _format(kind: str, data: Json) -> tuple[list[str], bool]:
     for offset, line in enumerate(_text(data.get("lines")).removesuffix("\n").split("\n")):
         line = line.removesuffix("\r")
         if len(line) > _LINE:
-            line = f"{line[:_LINE]}... [truncated]"
+            line = f"{line[: truncate.whole_until(line, _LINE, mask)]}... [truncated]"
             cut = True
         texts.append(f"{name}{mark}{number + offset}{mark} {line}")
     return texts, cut

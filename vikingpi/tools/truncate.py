@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from vikingpi.decode import Json
 
 MAX_LINES = 2000
 MAX_BYTES = 51200
+
+_REACH = 4096
+_MOST_MOVES = 16
 
 
 class Truncation(NamedTuple):
@@ -63,10 +68,12 @@ def head(text: str, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> T
     return Truncation(text, by, len(lines), total, kept, used, False, kept == 0, max_lines, max_bytes)
 
 
-def tail(text: str, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> Truncation:
+def tail(
+    text: str, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES, mask: Callable[[str], str] = str
+) -> Truncation:
     """Keep whole lines from the end, or the end of the last line when that alone is too long.
 
-    A final newline ends the last line and begins no other.
+    A final newline ends the last line and begins no other. `mask` as in `whole_from`.
     """
     lines = text.split("\n")
     end = "\n" if len(lines) > 1 and not lines[-1] else ""
@@ -86,10 +93,42 @@ def tail(text: str, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> T
         kept += 1
     by: Literal["lines", "bytes"] = "lines" if kept == max_lines else "bytes"
     if kept == 0:
-        text = cut_start(lines[-1], max_bytes - len(end)) + end
+        kept_text = cut_start(lines[-1], max_bytes - len(end))
+        text = lines[-1][whole_from(lines[-1], len(lines[-1]) - len(kept_text), mask) :] + end
         return Truncation(text, "bytes", count, total, 1, _size(text), True, False, max_lines, max_bytes)
     text = "\n".join(lines[-kept:]) + end
     return Truncation(text, by, count, total, kept, used, False, False, max_lines, max_bytes)
+
+
+def whole_from(text: str, at: int, mask: Callable[[str], str]) -> int:
+    """Move the place `at` forward, where what is before it is cut off, until it does not go through a secret.
+
+    A secret is what `mask` changes: half of one, or one without its name, would not be known for what it is later.
+    """
+    for _ in range(_MOST_MOVES):
+        if not _divides(text, at, mask):
+            return at
+        space = re.compile(r"\s+").search(text, at + 1, at + _REACH)
+        at = min(len(text), space.end() if space else at + _REACH)
+    return len(text)
+
+
+def whole_until(text: str, at: int, mask: Callable[[str], str]) -> int:
+    """Move the place `at` backward, where what is behind it is cut off, in the same way."""
+    for _ in range(_MOST_MOVES):
+        if not _divides(text, at, mask):
+            return at
+        at = max((text.rfind(char, max(0, at - _REACH), at) for char in " \t"), default=0)
+        if at <= 0:
+            break
+    return 0
+
+
+def _divides(text: str, at: int, mask: Callable[[str], str]) -> bool:
+    if mask is str:
+        return False
+    before, after = text[max(0, at - _REACH) : at], text[at : at + _REACH]
+    return mask(before + after) != mask(before) + mask(after)
 
 
 def cut_start(text: str, size: int) -> str:
