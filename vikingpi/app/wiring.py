@@ -42,7 +42,7 @@ from vikingpi.memory.overview_writer import ModelInUse, ModelWriter
 from vikingpi.messages import ToolSpec, Usage
 from vikingpi.net import HttpTransport, Transport
 from vikingpi.session.entries import usage_to_json
-from vikingpi.session.file import SessionLog
+from vikingpi.session.file import SessionLog, append_later
 from vikingpi.tools.base import Tool, ToolContext
 from vikingpi.tools.builtin import builtin_tools, search_tools
 
@@ -286,7 +286,7 @@ class _Builder:
         deps = self._agent.deps
 
         def spent(usage: Usage) -> None:
-            deps.session.append("usage", {"usage": usage_to_json(usage), "source": "overview"})
+            append_later(deps.session, "usage", {"usage": usage_to_json(usage), "source": "overview"})
 
         return ModelInUse(deps.model, deps.provider_for, spent)
 

@@ -27,8 +27,8 @@ class SessionLog:
 
     `path` is None for a session that lives in memory only. `fresh` is True while the file was made by this
     process and no takeover state was copied into it. `moved` is True from a move of the leaf until a message is
-    added there. `known` says what is in memory: after a resume perhaps only the end of the branch. `notices` has a
-    line for everything odd about the file.
+    added there; until then `late` holds what the background wants to write. `known` says what is in memory: after a
+    resume perhaps only the end of the branch. `notices` has a line for everything odd about the file.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class SessionLog:
         self.known = entries if isinstance(entries, Known) else Known(entries)
         self.notices = self.known.notices
         self._writer = writer
+        self.late: list[tuple[str, Json]] = []
         self.clock = clock
 
     @property
@@ -93,6 +94,10 @@ class SessionLog:
         entry = Entry(head["id"], head["parentId"], type, head["timestamp"], raw)
         self.known.add(entry)
         self.moved = self.moved and type not in CONVERSATION
+        if self.late and not self.moved:
+            waiting, self.late = self.late, []
+            for kind, waited in waiting:
+                self.append(kind, waited)
         return entry
 
     def append_message(self, message: Message) -> Entry:
@@ -121,6 +126,17 @@ class SessionLog:
         self.closed = True
         if self._writer is not None:
             self._writer.close()
+
+
+def append_later(log: SessionLog, type: str, fields: Json) -> None:
+    """Write an entry from the background, which may be late: where the leaf was moved it waits for a message there.
+
+    A session that is closed, or is closed before that, does without it. SessionError as for `append`.
+    """
+    if log.moved:
+        log.late.append((type, fields))
+    elif not log.closed:
+        log.append(type, fields)
 
 
 def create_session(
