@@ -91,12 +91,13 @@ def test_an_answer_with_something_around_it_is_taken(answer: str) -> None:
 
 
 def test_an_answer_over_the_budget_loses_its_least_valuable_lines() -> None:
-    commands = "\n".join(f"- ran: `make target{n}` -> ok and some more words about it" for n in range(200))
+    commands = "\n".join(f"- ran: `make target{n}` -> ok and some more words about it" for n in range(40))
     text = GOOD.replace("- about files & context", commands)
     kept = checked(text, 500)
     assert estimate(kept) <= 500
     assert "about key facts & decisions" in kept
     assert acceptable(kept)
+    assert checked(GOOD.replace("- about files & context", commands * 3), 500) == "", "far too long"
 
 
 def test_an_answer_that_was_cut_off_is_no_overview() -> None:

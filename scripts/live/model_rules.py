@@ -17,6 +17,8 @@ Kind = Literal["agent", "summary", "extraction", "planning", "embeddings", "othe
 SERVER_MODEL = "scripted-server"
 FACTS = "Key Facts & Decisions"
 FEW = 20
+# How vpi asks for an overview.
+CHAT_WRITER = "You keep the working memory of a coding session"
 SECTIONS = (
     "Session Title",
     "Current State",
@@ -73,7 +75,7 @@ class Control(NamedTuple):
     """What POST /control sets; modes are those of `server_answer`."""
 
     summary_delay: float = 0.0
-    summary_mode: Literal["ok", "blank", "fail", "garbage"] = "ok"
+    summary_mode: Literal["ok", "blank", "fail", "garbage", "long", "cut"] = "ok"
     extraction_mode: Literal["ok", "fail", "garbage"] = "ok"
     fail_status: int = 400
     agent_delay: float = 0.0
@@ -162,6 +164,14 @@ def summary(text: str, tools: frozenset[str], control: Control) -> Reply:
         return base
     if control.summary_mode == "garbage":
         return base._replace(text="no overview today")
+    if control.summary_mode == "cut":
+        return base._replace(text=document([]), cut=True)
+    if CHAT_WRITER in text:
+        known = between(text, "document")
+        kept = bullets(known) + [line for line in sentences(between(text, "messages")) if line not in known]
+        # Much too long, and yet with every fact in it.
+        filler = [f"filler {number} of a text that is too long" for number in range(300)]
+        return base._replace(text=document(kept + filler if control.summary_mode == "long" else kept))
     kept = sentences(between(text, "previous_working_memory") + "\n" + (between(text, "session_content") or text))
     if "update_working_memory" in tools:
         arguments = updates(text)
@@ -177,7 +187,11 @@ def summary(text: str, tools: frozenset[str], control: Control) -> Reply:
 def server_answer(request: Request, control: Control) -> Reply | None:
     """Answer a prompt of an OpenViking 0.5 server; None: it is none of those."""
     text = "\n".join(said.text for said in request.messages)
-    if request.tools & {"update_working_memory", "create_working_memory"} or "7-section structure" in text:
+    if (
+        CHAT_WRITER in text
+        or request.tools & {"update_working_memory", "create_working_memory"}
+        or "7-section structure" in text
+    ):
         return summary(text, request.tools, control)
     if "sdk.commit()" in text:
         if control.extraction_mode == "fail":

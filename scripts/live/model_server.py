@@ -5,7 +5,8 @@
 
 It speaks OpenAI chat completions and Anthropic messages (JSON and SSE), embeddings and the model list, and answers
 the prompts that an OpenViking 0.5 server sends to its own model, so that one process can be both the agent's model
-and that server's. Its first line on stdout is its address. What the last user message says decides the answer:
+and that server's. It also writes the overviews that the chat asks its model for. Its first line on stdout is its
+address. What the last user message says decides the answer:
 
     RUN: <command>          a call of the tool `bash`; several lines are several calls, one after the other
     CALL: <tool> <json>     a call of that tool; TOGETHER anywhere makes all calls in one answer
@@ -19,7 +20,7 @@ and that server's. Its first line on stdout is its address. What the last user m
                             facts of the message (see model_rules.py) are acknowledged
 
     GET /requests[?kind=agent]    every remembered request: {"n", "time", "path", "kind", "status", "body"}
-    GET /control, POST /control   {"summaryDelay": s, "summaryMode": "ok|blank|fail|garbage",
+    GET /control, POST /control   {"summaryDelay": s, "summaryMode": "ok|blank|fail|garbage|long|cut",
                                    "extractionMode": "ok|fail|garbage", "failStatus": 400, "agentDelay": s}
 """
 
@@ -51,7 +52,7 @@ CONTROL_KEYS = {
     "failStatus": "fail_status",
     "agentDelay": "agent_delay",
 }
-MODES = {"summaryMode": ("ok", "blank", "fail", "garbage"), "extractionMode": ("ok", "fail", "garbage")}
+MODES = {"summaryMode": ("ok", "blank", "fail", "garbage", "long", "cut"), "extractionMode": ("ok", "fail", "garbage")}
 
 
 class State:

@@ -1,7 +1,7 @@
 """Overviews written by a model: one request with the old overview and the new messages.
 
-What comes back is taken only if it has every section in its order and fits; anything else is an empty text, and the
-caller extracts an overview without a model.
+What comes back is taken only if it has every section in its order and fits, perhaps without its least valuable lines;
+anything else is an empty text, and the caller extracts an overview without a model.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ class ModelWriter:
 
 
 def checked(text: str, budget: int) -> str:
-    """Return the document in an answer, cut to its budget, or "" when it has not the shape of one."""
+    """Return the document in an answer, cut to its budget, "" when it has not the shape of one or is far too long."""
     document = text.strip()
     if document.startswith("```"):
         document = document.partition("\n")[2].rpartition("```")[0].strip()
     start = document.find(TITLE)
     document = document[start:] if start >= 0 else f"{TITLE}\n\n{document}"
-    if not well_formed(document):
+    if not well_formed(document) or estimate(document) > 2 * budget:
         return ""
     return document + "\n" if estimate(document) < budget else fitted(document, budget)
 
