@@ -148,6 +148,10 @@ class Lab:
         start = session.messages.index(seeded) + 1 if seeded in session.messages else 0
         missing = [mark for mark in session.messages[start:] if mark not in marks and not self.empty(mark)]
         self.report.check("every entry after the boundary is stored", not missing, missing)
+        self.judge_request()
+
+    def judge_request(self) -> None:
+        """Whatever the server holds: every fact is in the next request."""
         before = len(evidence.read_requests(self.log))
         code, said, _ = self.ask("say anything")
         request = evidence.read_requests(self.log)[before]
@@ -285,6 +289,27 @@ def bad_overviews(lab: Lab) -> None:
         lab.judge()
 
 
+def no_model(lab: Lab) -> None:
+    """The server has no model, so that its overviews are placeholders: nothing is covered, and it is said once."""
+    lab.begin("no-model", wait="overview", overviewPollMax=30)
+    folder, before = lab.folder / "openviking-without-model", (lab.server, lab.view)
+    server = openviking_dev.start(folder, model_url=lab.model_url, summaries=False)
+    lab.server, lab.view = server, evidence.ServerView(server.url, {})
+    try:
+        said = [lab.ask(lab.tell(number))[1] for number in range(5)]
+        told = [text for text in said if "not archived" in text]
+        lab.report.check("that nothing was archived is said", bool(told) and "hint:" in told[0], said)
+        name = f"pi-{lab.session().id}"
+        held = lab.view.held(name)
+        lab.report.check("the server made an archive", held is not None and bool(held.archives), held)
+        moved = lab.session().state.get("coveredUserTurns")
+        lab.report.check("the boundary did not move", moved == 0, moved)
+        lab.judge_request()
+    finally:
+        lab.server, lab.view = before
+        openviking_dev.stop(folder)
+
+
 def vpi_frozen(lab: Lab) -> None:
     """A vpi is frozen while it sends; another one works beside it."""
     lab.begin("vpi-frozen")
@@ -326,6 +351,7 @@ SCENARIOS: dict[str, Callable[[Lab], None]] = {
     "session-deleted": session_deleted,
     "foreign-commits": foreign_commits,
     "bad-overviews": bad_overviews,
+    "no-model": no_model,
     "vpi-frozen": vpi_frozen,
     "slow-summaries": slow_summaries,
     "server-killed": server_killed,

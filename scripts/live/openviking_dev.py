@@ -95,8 +95,8 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def configuration(port: int, folder: Path, model_url: str, key: str) -> dict[str, Any]:
-    """Give the server's settings: everything local, both its models at `model_url`."""
+def configuration(port: int, folder: Path, model_url: str, key: str, *, summaries: bool = True) -> dict[str, Any]:
+    """Give the server's settings: everything local, both its models at `model_url`; without `summaries` only one."""
     model = {"provider": "openai", "api_key": "scripted", "api_base": f"{model_url}/v1"}
     return {
         "server": {"host": "127.0.0.1", "port": port, "root_api_key": key or None},
@@ -106,7 +106,7 @@ def configuration(port: int, folder: Path, model_url: str, key: str) -> dict[str
             "agfs": {"backend": "local"},
         },
         "embedding": {"dense": {**model, "model": "scripted-embedding", "dimension": 256, "input": "text"}},
-        "vlm": {**model, "model": MODEL, "temperature": 0.0, "max_retries": 1},
+        **({"vlm": {**model, "model": MODEL, "temperature": 0.0, "max_retries": 1}} if summaries else {}),
     }
 
 
@@ -197,8 +197,19 @@ def end(pid: int, words: str) -> None:
         time.sleep(0.1)
 
 
-def start(folder: Path, port: int = 0, model_url: str = "", key: str = "", summary_delay: float = 0.0) -> Server:
-    """Start a server (port 0: a free one) with its data in `folder`; raises LabError."""
+def start(
+    folder: Path,
+    port: int = 0,
+    model_url: str = "",
+    key: str = "",
+    summary_delay: float = 0.0,
+    *,
+    summaries: bool = True,
+) -> Server:
+    """Start a server (port 0: a free one) with its data in `folder`; raises LabError.
+
+    Without `summaries` it has no model to write overviews with.
+    """
     program = install(environment())
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
@@ -219,7 +230,8 @@ def start(folder: Path, port: int = 0, model_url: str = "", key: str = "", summa
             body = json.dumps({"summaryDelay": summary_delay}).encode()
             DIRECT.open(urllib.request.Request(f"{model_url}/control", data=body), timeout=5).close()
         settings = folder / "ov.conf"
-        settings.write_text(json.dumps(configuration(port, folder, model_url, key), indent=1), encoding="utf-8")
+        values = configuration(port, folder, model_url, key, summaries=summaries)
+        settings.write_text(json.dumps(values, indent=1), encoding="utf-8")
         log = folder / "server.log"
         process = spawn([program, "--config", settings], log, folder)
         wait_healthy(process, url, log)
