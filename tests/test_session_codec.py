@@ -1,3 +1,4 @@
+import base64
 import json
 
 import pytest
@@ -26,7 +27,8 @@ dollars = st.floats(0, 1000, allow_nan=False)
 scalars = st.none() | st.booleans() | counts | st.floats(allow_nan=False, allow_infinity=False) | texts
 values = scalars | st.lists(scalars, max_size=3) | st.dictionaries(texts, scalars, max_size=3)
 objects = st.dictionaries(texts, values, max_size=3)
-content = st.lists(st.builds(TextPart, texts) | st.builds(ImagePart, texts, texts), max_size=4).map(tuple)
+pictures = st.binary(max_size=12).map(lambda data: base64.b64encode(data).decode())
+content = st.lists(st.builds(TextPart, texts) | st.builds(ImagePart, pictures, texts), max_size=4).map(tuple)
 costs = st.builds(Cost, dollars, dollars, dollars, dollars)
 usages = st.builds(Usage, counts, counts, counts, counts, counts, costs)
 optional_texts = st.none() | texts
@@ -178,6 +180,17 @@ def test_an_answer_without_usage_or_reason_is_read() -> None:
     assert isinstance(message, AssistantMessage)
     assert message.usage == Usage()
     assert message.stop_reason == "toolUse"
+
+
+@pytest.mark.parametrize("data", ["no base64!", "QUJ", "QUJ\ud83dQ", "=QUJD==="])
+def test_an_image_that_cannot_be_decoded_has_no_data(data: str) -> None:
+    message = message_from_json({"role": "user", "content": [image("QUJD"), image(data)]}, None)
+    assert message is not None
+    assert message.content == (ImagePart("QUJD", "image/png"), ImagePart("", "image/png"))
+
+
+def image(data: str) -> Json:
+    return {"type": "image", "data": data, "mimeType": "image/png"}
 
 
 def test_unknown_parts_are_dropped_and_the_others_stay() -> None:

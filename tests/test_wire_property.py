@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from wire_rules import chat_faults, messages_faults
 
 from vikingpi.agent.validate import repair
-from vikingpi.decode import Json
+from vikingpi.decode import Json, as_dict, as_str
 from vikingpi.llm.anthropic_body import build_messages_body
 from vikingpi.llm.base import Model, Request
 from vikingpi.llm.openai_body import build_body, encode
@@ -17,6 +17,8 @@ from vikingpi.llm.scripted import scripted_model
 from vikingpi.messages import ToolSpec, user_text
 from vikingpi.session.entries import Entry
 from vikingpi.session.tree import build_context
+from vikingpi.takeover.boundary import boundary_of, project
+from vikingpi.takeover.state import STATE, view
 
 TOOL = ToolSpec("bash", "run", {"type": "object", "properties": {}})
 
@@ -53,8 +55,8 @@ def result_line(id: str, name: str, content: Any, failed: bool) -> Json:
     return message("toolResult", toolCallId=id, toolName=name, content=content, isError=failed)
 
 
-def bash_line(output: str, excluded: bool) -> Json:
-    return message("bashExecution", command="ls", output=output, excludeFromContext=excluded)
+def bash_line(command: str, output: str, flags: Json) -> Json:
+    return message("bashExecution", command=command, output=output, **flags)
 
 
 def custom_line(content: Any) -> Json:
@@ -62,11 +64,18 @@ def custom_line(content: Any) -> Json:
 
 
 def branch_line(summary: str) -> Json:
-    return {"type": "branch_summary", "summary": summary}
+    return {"type": "branch_summary", "summary": summary, "fromId": "root"}
 
 
-def compaction_line(summary: str, kept: int) -> Json:
-    return {"type": "compaction", "summary": summary, "firstKeptEntryId": str(kept)}
+def compaction_line(summary: str, kept: int, more: Json) -> Json:
+    return {"type": "compaction", "summary": summary, "firstKeptEntryId": str(kept), **more}
+
+
+def state_line(covered: int, turns: int, overview: str, generation: str) -> Json:
+    """A takeover state of ours, or without a generation one of pi's."""
+    counts = {"coveredUserTurns": turns, "lastSeenUserTurns": turns + 1, "overview": overview, "fingerprint": None}
+    data = {**counts, "lastCoveredEntryId": str(covered), "generation": generation}
+    return {"type": "custom", "customType": STATE, "data": data}
 
 
 def edit_line(target: int, replacement: Any) -> Json:
@@ -79,7 +88,7 @@ def replaced(content: Any) -> Json:
 
 Anything = st.SearchStrategy[Any]
 images: Anything = st.builds(
-    image, st.sampled_from(["QUJD", ""]), st.sampled_from(["image/png", "image/bmp", "image/webp", ""])
+    image, st.sampled_from(["QUJD", "", "no base64!"]), st.sampled_from(["image/png", "image/bmp", "image/webp", ""])
 )
 odd: Anything = st.sampled_from([{"type": "document"}, 3, None, {"type": "text"}])
 user_content: Anything = st.one_of(texts, st.none(), st.lists(st.one_of(texts.map(text), images, odd), max_size=3))
@@ -104,19 +113,53 @@ makers = st.sampled_from(
     ]
 )
 reasons = st.sampled_from(["stop", "toolUse", "toolUse", "length", "error", "aborted", "deferred", None])
-replacements: Anything = st.one_of(st.none(), st.just({}), answer_content.map(replaced))
+replacements: Anything = st.one_of(st.none(), st.just({}), answer_content.map(replaced), user_content.map(replaced))
+shell_flags: Anything = st.fixed_dictionaries(
+    {},
+    optional={
+        "excludeFromContext": st.booleans(),
+        "cancelled": st.booleans(),
+        "truncated": st.booleans(),
+        "exitCode": st.sampled_from([0, 3, None]),
+        "fullOutputPath": st.just("/tmp/x\udcff"),
+    },
+)
+compaction_more: Anything = st.sampled_from(
+    [{}, {"fromHook": True, "details": {"source": "openviking"}}, {"systemMessage": {"role": "system", "content": "x"}}]
+)
+SILENT: list[Json] = [
+    {"type": "model_change", "provider": "openai", "modelId": "gpt"},
+    {"type": "thinking_level_change", "thinkingLevel": "high"},
+    {"type": "session_info", "name": "n"},
+    {"type": "usage", "kind": "cache_warm", "usage": {"input": 5}},
+    {"type": "label", "targetId": "0", "label": "here"},
+    {"type": "custom", "customType": "ov-off", "data": {"on": False}},
+    {"type": "custom", "customType": "ov-recall", "data": {"userEntryId": "0", "block": "<b>"}},
+    {"type": "news"},
+    {"type": "leaf"},
+]
+ODD_ROLES: list[Json] = [
+    message("system", content="x"),
+    message("branchSummary", summary="s"),
+    message("compactionSummary", summary="s"),
+    message("custom", customType="t", content="hook"),
+    message("custom", customType="t", content=[image("QUJD", "image/png")]),
+    message("odd"),
+    {"type": "message"},
+]
 lines: Anything = st.one_of(
     user_content.map(user_line),
     st.builds(answered, answer_content, makers, reasons, numbers),
     st.builds(answered, answer_content, makers, reasons, numbers),
     st.builds(result_line, call_ids, names, user_content, st.booleans()),
-    st.builds(bash_line, texts, st.booleans()),
-    st.sampled_from([message("system", content="x"), message("branchSummary", summary="s"), message("odd")]),
+    st.builds(bash_line, texts, texts, shell_flags),
+    st.sampled_from(ODD_ROLES),
     user_content.map(custom_line),
     texts.map(branch_line),
-    st.builds(compaction_line, texts, st.integers(0, 12)),
+    st.builds(compaction_line, texts, st.integers(0, 12), compaction_more),
+    st.builds(state_line, st.integers(0, 12), st.integers(0, 3), texts, st.sampled_from(["pi-x", ""])),
     st.builds(edit_line, st.integers(0, 12), replacements),
-    st.sampled_from([{"type": "label"}, {"type": "custom", "customType": "ov-takeover", "data": {}}, {"type": "news"}]),
+    st.sampled_from(SILENT),
 )
 
 
@@ -142,7 +185,7 @@ asked = st.builds(
     st.booleans(),
     st.booleans(),
     st.sampled_from([{}, {"forceAdaptiveThinking": True}, {"maxTokensField": "max_tokens"}]),
-    st.sampled_from(["off", "low", "max"]),
+    st.sampled_from(["off", "minimal", "low", "medium", "high", "xhigh", "max"]),
     st.booleans(),
 )
 
@@ -157,16 +200,34 @@ def branch_of(given: list[Json]) -> tuple[Entry, ...]:
 
 def faults(given: list[Json], asked: Setting) -> tuple[list[str], list[str]]:
     """Make the request for a prompt behind the branch, on both wires, as it goes over the line."""
-    context = (*build_context(branch_of(given)), user_text("the prompt", 9))
+    branch = branch_of(given)
+    shown = project(build_context(branch), boundary_of(branch, view(branch), 500))
+    context = (*shown, user_text("the prompt", 9))
     request = Request("You are a test.", repair(context, asked.model), asked.tools, asked.level)
     bodies = [json.loads(encode(build(asked.model, request))) for build in (build_body, build_messages_body)]
     return chat_faults(bodies[0]), messages_faults(bodies[1])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(lines, max_size=13), asked)
 def test_any_branch_gives_a_request_that_both_wires_accept(given: list[Json], asked: Setting) -> None:
     assert faults(given, asked) == ([], [])
+
+
+def test_every_type_of_entry_and_every_role_is_drawn() -> None:
+    drawn: set[str] = set()
+
+    @settings(max_examples=400, deadline=None, database=None)
+    @given(lines)
+    def draw(line: Json) -> None:
+        drawn.add(line["type"])
+        drawn.add(as_str(as_dict(line.get("message")).get("role")))
+
+    draw()
+    assert drawn >= {"message", "model_change", "thinking_level_change", "compaction", "branch_summary", "context_edit"}
+    assert drawn >= {"usage", "custom", "custom_message", "label", "session_info"}
+    assert drawn >= {"system", "user", "assistant", "toolResult", "bashExecution", "custom"}
+    assert drawn >= {"branchSummary", "compactionSummary"}
 
 
 def user(content: object = "x") -> Json:

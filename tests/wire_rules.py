@@ -5,6 +5,7 @@ Each checker returns the rules that a body breaks, in words; an empty list is a 
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import re
@@ -80,10 +81,10 @@ def _chat_messages(body: Json) -> Iterator[str]:
                     yield f"{place}: unknown part {part.get('type')}"
                 if part.get("type") == "text" and not part["text"]:
                     yield f"{place}: an empty text"
-                if part.get("type") == "image_url" and not re.match(
-                    r"data:image/\w+;base64,.", part["image_url"]["url"]
-                ):
-                    yield f"{place}: an image without data"
+                if part.get("type") == "image_url":
+                    kind, _, data = part["image_url"]["url"].partition(";base64,")
+                    if kind.removeprefix("data:") not in _IMAGES or not _is_base64(data):
+                        yield f"{place}: an image without data"
         elif role != "system" or place:
             yield f"{place}: role {role}"
     if waiting:
@@ -110,6 +111,13 @@ def _chat_tools(body: Json) -> Iterator[str]:
     for tool in body.get("tools", []):
         if tool.get("type") != "function" or not _NAME.fullmatch(as_str(as_dict(tool.get("function")).get("name"))):
             yield "a tool that is no function"
+
+
+def _is_base64(data: str) -> bool:
+    try:
+        return bool(base64.b64decode(data, validate=True))
+    except ValueError:
+        return False
 
 
 def _all_blocks(body: Json) -> list[Json]:
@@ -166,7 +174,7 @@ def _block(block: Json) -> Iterator[str]:
                 yield "a blank text"
         case "image":
             source = block["source"]
-            if source["media_type"] not in _IMAGES or not source["data"]:
+            if source["media_type"] not in _IMAGES or not _is_base64(source["data"]):
                 yield "an image of a kind that is not taken"
         case "thinking":
             if not block["signature"]:

@@ -24,6 +24,7 @@ from vikingpi.messages import (
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 NO_USAGE = Usage()
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _STOP_REASONS: dict[str, StopReason] = {
     "stop": "stop",
     "length": "length",
@@ -144,7 +145,10 @@ def message_from_json(value: Json, entry_id: str | None) -> Message | None:
 
 
 def content_from_json(value: object) -> tuple[TextPart | ImagePart, ...]:
-    """Read the content of a user message or a tool result: a string or text and image parts."""
+    """Read the content of a user message or a tool result: a string or text and image parts.
+
+    An image whose data are no base64 has none: providers refuse every request with such a one.
+    """
     if isinstance(value, str):
         return (TextPart(value),) if value else ()
     parts: list[TextPart | ImagePart] = []
@@ -153,10 +157,14 @@ def content_from_json(value: object) -> tuple[TextPart | ImagePart, ...]:
             case {"type": "text", "text": str(text)}:
                 parts.append(TextPart(text))
             case {"type": "image", "data": str(data), "mimeType": str(mime_type)}:
-                parts.append(ImagePart(data, mime_type))
+                parts.append(ImagePart(data if _is_base64(data) else "", mime_type))
             case _:
                 pass
     return tuple(parts)
+
+
+def _is_base64(data: str) -> bool:
+    return len(data) % 4 == 0 and not data.encode("utf-8", "replace").rstrip(b"=").translate(None, _BASE64)
 
 
 def usage_from_json(value: object) -> Usage:
