@@ -64,6 +64,13 @@ def _subcommand(name: str, rest: list[str]) -> int:
         return run_sessions(rest, sys.stdout)
     if name == "help":
         return run(["--help"])
+    if name == "completion":
+        import os
+        from pathlib import Path
+
+        from vikingpi.app.completion import run_completion
+
+        return run_completion(rest, os.environ, Path.cwd(), sys.stdout)
     if name == "doctor":
         import os
         from pathlib import Path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from vikingpi.app.options import Flag, RunOptions, Words
 from vikingpi.app.plain_arguments import read_plain
@@ -11,15 +11,27 @@ from vikingpi.errors import ConfigError
 
 EPILOG = (
     "Subcommands: vpi demo [--keep DIR] shows a takeover without any model or network; vpi sessions lists sessions; "
-    "vpi memory shows and changes what is remembered; vpi doctor says what is configured and what answers. "
+    "vpi memory shows and changes what is remembered; vpi doctor says what is configured and what answers; "
+    "vpi completion bash|zsh|fish prints a script for that shell. "
     "Without -p, and on a terminal, vpi is a chat."
 )
-_SUBCOMMANDS: dict[str, tuple[str, ...]] = {
-    "demo": ("--keep", "--help"),
-    "doctor": ("--help",),
-    "help": (),
-    "memory": ("add", "forget", "list", "search", "show", "--help"),
-    "sessions": ("--all", "--help"),
+
+
+class Subcommand(NamedTuple):
+    """`words` are those that may follow it."""
+
+    about: str
+    words: tuple[str, ...] = ()
+
+
+_COMPLETED = ("bash", "fish", "zsh", "models", "providers", "sessions", "--help")
+SUBCOMMANDS: dict[str, Subcommand] = {
+    "completion": Subcommand("print a script that completes the command line", _COMPLETED),
+    "demo": Subcommand("show a takeover without any model or network", ("--keep", "--help")),
+    "doctor": Subcommand("say what is configured and what answers", ("--help",)),
+    "help": Subcommand("show all options"),
+    "memory": Subcommand("show and change what is remembered", ("add", "forget", "list", "search", "show", "--help")),
+    "sessions": Subcommand("list the sessions of this folder", ("--all", "--help")),
 }
 
 
@@ -28,9 +40,9 @@ def subcommand(argv: Sequence[str]) -> str:
 
     A name is a subcommand only if nothing or one of its own words or flags follows.
     """
-    if not argv or argv[0] not in _SUBCOMMANDS:
+    if not argv or argv[0] not in SUBCOMMANDS:
         return ""
-    own = len(argv) == 1 or argv[1].partition("=")[0] in _SUBCOMMANDS[argv[0]]
+    own = len(argv) == 1 or argv[1].partition("=")[0] in SUBCOMMANDS[argv[0]].words
     return argv[0] if own else ""
 
 

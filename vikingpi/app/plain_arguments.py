@@ -39,7 +39,7 @@ def _known_flags() -> tuple[dict[str, tuple[str, bool]], dict[str, tuple[str, tu
     for field, hint in RunOptions.__annotations__.items():
         kind, flag = hint.__origin__, hint.__metadata__[0]
         assert isinstance(flag, Flag)
-        if kind is bool or kind == Switch:
+        if is_switch(kind):
             for name in flag.names:
                 on, _, off = name.partition("/")
                 switches[on] = field, True
@@ -47,12 +47,17 @@ def _known_flags() -> tuple[dict[str, tuple[str, bool]], dict[str, tuple[str, tu
                     switches[off] = field, False
         elif kind is str:
             values.update((name, (field, ())) for name in flag.names)
-        elif choices := _choices(kind):
+        elif choices := choices_of(kind):
             values.update((name, (field, choices)) for name in flag.names)
     return switches, values
 
 
-def _choices(kind: Any) -> tuple[str, ...]:
+def is_switch(kind: Any) -> bool:
+    """Tell whether a flag of this type stands alone."""
+    return kind is bool or kind == Switch
+
+
+def choices_of(kind: Any) -> tuple[str, ...]:
     """Give the values of a Literal, alone or with None; nothing for any other type."""
     parts = get_args(kind)
     texts = tuple(part for part in parts if isinstance(part, str))

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,10 +59,10 @@ def default_directory(sessions_root: Path, cwd: str) -> Path:
     return sessions_root / name
 
 
-def list_sessions(directory: Path, cwd: str | None) -> tuple[SessionInfo, ...]:
-    """Describe the sessions of a folder, the newest first; with `cwd` only those that were made there."""
+def list_sessions(directory: Path, cwd: str | None, most: int | None = None) -> tuple[SessionInfo, ...]:
+    """Describe the `most` newest sessions of a folder, or all; with `cwd` only those that were made there."""
     found = (_describe(file) for file in _files(directory))
-    return tuple(info for info in found if info is not None and _made_in(info.cwd, cwd))
+    return tuple(islice((info for info in found if info is not None and _made_in(info.cwd, cwd)), most))
 
 
 def newest(directory: Path, cwd: str | None) -> Path | None:
