@@ -79,6 +79,9 @@ def test_one_project_is_asked_as_its_peer(tmp_path: Path) -> None:
 def test_recall_leaves_out_low_scores_listings_and_what_is_over_the_budget(tmp_path: Path) -> None:
     entries = [
         entry("viking://user/ada/memories/entities", 0.9, "# Entities Overview"),
+        entry("viking://user/ada/skills", 0.9, "Where skills are kept"),
+        entry("viking://user/ada/resources", 0.9, "Where resources are kept"),
+        entry("viking://resources", 0.9, "Where everybody's resources are kept"),
         entry("viking://user/ada/memories/entities/a.md", 0.8, "port 8443"),
         entry("viking://user/ada/memories/entities/b.md", 0.7, "x" * 9000),
         entry("viking://user/ada/memories/entities/c.md", 0.2, "port 9090"),
@@ -114,6 +117,25 @@ def test_a_server_with_neither_route_is_searched_and_remembered(tmp_path: Path) 
         assert [hit.text for hit in run(lab.memory.search_context(QUERY))] == ["8443"]
     assert lab.asked[-2:] == ["POST /api/v1/search/find"] * 2
     assert len(lab.asked) == 4
+
+
+def test_a_server_with_no_such_route_at_all_is_asked_no_more(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, missing(), missing(), missing())
+    for _ in range(3):
+        assert run(lab.memory.search_context(QUERY)) == ()
+    assert len(lab.asked) == 3
+    assert run(Lab(tmp_path).memory.search_context(QUERY)) == (), "another process knows it too"
+
+
+def test_a_plain_search_brings_one_project_nothing_of_the_others(tmp_path: Path) -> None:
+    places = ("", "/peers/-work-mine", "/peers/-work-other")
+    found = [
+        {"uri": f"viking://user/ada{place}/memories/entities/a.md", "score": 0.8, "abstract": f"8443{place}"}
+        for place in places
+    ]
+    lab = Lab(tmp_path, missing(), missing(), ok({"memories": found}), peer="-work-mine")
+    hits = run(lab.memory.search_context(QUERY._replace(peer="-work-mine")))
+    assert {hit.text for hit in hits} == {"8443", "8443/peers/-work-mine"}
 
 
 def test_what_was_remembered_is_forgotten_after_some_hours(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Memories and resources on an OpenViking server, from 0.4.16 on.
 
 - Recall asks `/search/search` in context mode, without query expansion: that is a model call. A server that has no
-  such mode is asked `/search/recall`, one that has neither `/search/find`; which it was is remembered for some hours.
+  such mode is asked `/search/recall`, one that has neither `/search/find`; which it was is remembered for some hours,
+  also that it was none of them.
 - A folder that nobody has summarised answers with a placeholder, which counts as nothing.
 - Memories of one project lie below `viking://user/<user>/peers/<peer>/memories`.
 - What was said in sessions is not searched here.
@@ -31,6 +32,7 @@ MOST_EXCLUDED = 200
 MOST_FILES = 100
 
 _ROUTES = ("search", "recall", "find")
+_NO_ROUTE = "none"
 _NOT_READY = "is not ready]"
 _PSEUDO = ("/.overview.md", "/.abstract.md")
 
@@ -46,16 +48,19 @@ class HttpMemory:
 
     async def search_context(self, query: RecallQuery) -> tuple[Hit, ...]:
         start = self._remembered.get(self._api.endpoint)
+        if start == _NO_ROUTE:
+            return ()
         for route in _ROUTES[_ROUTES.index(start) if start in _ROUTES else 0 :]:
             try:
                 found = await _recall(self._api, route, query)
             except StoreError as error:
-                if route == _ROUTES[-1] or not _route_unknown(error):
+                if not _route_unknown(error):
                     raise
                 continue
             if route not in (start, _ROUTES[0]):
                 self._remembered.put(self._api.endpoint, route)
             return _fitting(found, query)
+        self._remembered.put(self._api.endpoint, _NO_ROUTE)
         return ()
 
     async def find(self, text: str, *, scope: str = "", limit: int = 10, peer: str = "") -> tuple[Hit, ...]:
@@ -157,7 +162,8 @@ class HttpMemory:
 async def _recall(api: HttpApi, route: str, query: RecallQuery) -> list[Hit]:
     body: Json = {"query": whole(query.text)}
     if route == "find":
-        return _found(await api.post("/api/v1/search/find", body | {"limit": min(100, 2 * query.limit)}))
+        hits = _found(await api.post("/api/v1/search/find", body | {"limit": min(100, 2 * query.limit)}))
+        return [hit for hit in hits if not query.peer or _peer_of(hit.uri) in ("", query.peer)]
     scope = "actor" if query.peer else "all"
     if route == "recall":
         body |= {"max_chars": 4 * query.budget, "min_score": query.threshold, "render": True, "peer_scope": scope}
@@ -200,8 +206,21 @@ def _fitting(hits: Sequence[Hit], query: RecallQuery) -> tuple[Hit, ...]:
 
 
 def _is_listing(hit: Hit) -> bool:
-    """Whether a hit only says which files a folder of memories has."""
-    return "/memories/" in f"{hit.uri}/" and hit.uri.rpartition("/")[2].find(".") < 0
+    """Whether a hit only says what a folder of memories, or a root, is there for."""
+    if "." in hit.uri.rpartition("/")[2]:
+        return False
+    match hit.uri.removeprefix("viking://").split("/"):
+        case (
+            ["resources"] | ["user" | "agent", *_, "resources" | "skills"] | ["user" | "agent"] | ["user" | "agent", _]
+        ):
+            return True
+        case _:
+            return "/memories/" in f"{hit.uri}/"
+
+
+def _peer_of(uri: str) -> str:
+    """Give the project that an address belongs to, "" for the user's own."""
+    return uri.partition("/peers/")[2].partition("/")[0]
 
 
 def _found(answer: object) -> list[Hit]:
