@@ -173,6 +173,19 @@ def test_the_diff_of_a_large_file_shows_only_what_changed(tmp_path: Path) -> Non
     assert lines[15] == "- 90000 line 90000"
 
 
+def test_a_huge_file_is_left_to_other_programs(tmp_path: Path) -> None:
+    with (tmp_path / "f.txt").open("wb") as file:
+        file.truncate(200_000_000)
+    with pytest.raises(ToolError, match=r"f.txt is too large to edit, at most 16.0MB are\. Change it with bash"):
+        run(TOOL, context_in(tmp_path), path="f.txt", edits=[{"oldText": "a", "newText": "b"}])
+
+
+def test_look_alikes_are_not_looked_for_in_a_large_file(tmp_path: Path) -> None:
+    large = "“x”\n".encode() + b"line of text\n" * 80_000
+    assert "Could not find oldText" in refused(tmp_path, large, ('"x"', "y"))
+    assert edit(tmp_path, large, ("“x”", "y"))[0].startswith(b"y\nline")
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.sampled_from(["a\n", "b\n", "c\r\n", "d", "\n", "e\n"]), max_size=30).map("".join),

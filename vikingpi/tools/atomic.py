@@ -47,7 +47,7 @@ def _check(status: os.stat_result, path: Path) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise ToolError(f"Not a regular file: {scrub(str(path))}")
     if not os.access(path, os.W_OK):
-        raise PermissionError(13, "Permission denied", str(path))
+        os.close(os.open(path, os.O_WRONLY | os.O_CLOEXEC))  # says why: permission, or a read-only file system
 
 
 def _beside(path: Path, data: bytes, old: os.stat_result | None) -> Path:

@@ -12,12 +12,14 @@ from typing import NamedTuple
 from vikingpi.decode import Json, as_dict, as_list, as_str
 from vikingpi.errors import ToolError
 from vikingpi.messages import ToolSpec
-from vikingpi.tools import atomic, diff
+from vikingpi.tools import atomic, diff, truncate
 from vikingpi.tools.base import ToolContext, ToolOutcome, text_outcome
 from vikingpi.tools.matching import Source, Span
 from vikingpi.tools.paths import explain, lock_key_of, open_regular, resolve, scrub, writable
 
 _BOM = "\ufeff"
+# What is compared and shown takes about twenty times as much memory.
+_LARGEST = 16_777_216
 
 _SPEC = ToolSpec(
     "edit",
@@ -93,9 +95,12 @@ def _edit(name: str, path: Path, edits: Sequence[_Edit]) -> ToolOutcome:
     try:
         handle, _ = open_regular(path)
         with os.fdopen(handle, "rb") as file:
-            data = file.read()
+            data = file.read(_LARGEST + 1)
     except OSError as error:
         raise ToolError(f"Could not edit file: {name}. Error code: {explain(error, path)}") from error
+    if len(data) > _LARGEST:
+        size = truncate.size_text(_LARGEST)
+        raise ToolError(f"{name} is too large to edit, at most {size} are. Change it with bash, for example with sed.")
     text = data.decode("utf-8", "surrogateescape")
     bom = _BOM if text.startswith(_BOM) else ""
     old = text.removeprefix(_BOM)

@@ -25,6 +25,8 @@ _PLAIN = str.maketrans(
     }
 )
 _MOST_FOUND = 1000
+# Looking for look-alikes takes up to 3 s for so many characters, and nothing else runs meanwhile.
+_MOST_FOLDED = 1_000_000
 
 
 class Span(NamedTuple):
@@ -55,7 +57,7 @@ class Source:
         return position + bisect_left(self._pairs, position)
 
     def find(self, wanted: str) -> Found:
-        """Find `wanted` exactly or, where it stands nowhere, by what it looks like."""
+        """Find `wanted` exactly or, where it stands nowhere and the text is not huge, by what it looks like."""
         wanted = self._unify(wanted)
         exact = [Span(at, at + len(wanted)) for at in _occurrences(self.text, wanted)]
         return Found(tuple(exact), True) if exact else Found(self._alike(wanted), False)
@@ -107,7 +109,7 @@ class Source:
         return "".join(merged[:-1])
 
     def _alike(self, wanted: str) -> tuple[Span, ...]:
-        if not wanted.strip():
+        if not wanted.strip() or len(self.text) > _MOST_FOLDED:
             return ()
         if self._folded is None:
             self._folded = fold(self.text, strip_end=True)

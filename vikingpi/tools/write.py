@@ -48,5 +48,7 @@ def _write(path: Path, data: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         atomic.replace(path, data)
+    except FileExistsError as error:
+        raise ToolError(f"ENOTDIR: not a directory: {scrub(str(path.parent))}") from error
     except OSError as error:
         raise ToolError(explain(error, path)) from error
