@@ -21,10 +21,10 @@ PACKAGES = {
     **dict.fromkeys(("config", "session", "llm", "tools", "viking"), 1),
     "agent": 2,
     **dict.fromkeys(("takeover", "memory", "extensions"), 3),
-    **dict.fromkeys(("commands", "app"), 4),
+    **dict.fromkeys(("commands", "app", "export"), 4),
     "ui": 5,
 }
-SIDEWAYS = {("app", "commands"), ("root 5", "ui")}
+SIDEWAYS = {("app", "commands"), ("app", "export"), ("root 5", "ui")}
 FILE_LINES, FUNCTION_LINES, CLASS_METHODS = 400, 60, 12
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef

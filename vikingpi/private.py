@@ -35,6 +35,24 @@ def private_open(path: Path, flags: int) -> int:
     return descriptor
 
 
+def private_write(path: Path, data: bytes, *, replace: bool = False) -> None:
+    """Write a file of mode 0600, whole or not at all.
+
+    FileExistsError where there is one and it is not to be replaced; other OSErrors if impossible.
+    """
+    made = path.with_name(f".{path.name[:200]}.{os.getpid()}.new") if replace else path
+    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, 0o600)
+            file.write(data)
+        if replace:
+            made.replace(path)
+    except BaseException:
+        made.unlink(missing_ok=True)
+        raise
+
+
 def kept_random(path: Path, size: int = 16) -> bytes:
     """Return the random bytes kept in `path`, made when first asked for; others where no file can be kept."""
     fresh = os.urandom(size)

@@ -11,6 +11,6 @@ from vikingpi.commands.misc import all_commands
 
 def equip(app: App, prepared: Prepared) -> None:
     """Give the application the chat's commands beside those of extensions, which may not take their names."""
-    app.controls = make_controls(app, prepared.catalog, UserSettings(app, prepared))
+    app.controls = make_controls(app, prepared, UserSettings(app, prepared))
     commands = all_commands(app)
     app.commands = tuple(sorted((*commands, *prepared.extensions.commands(commands)), key=lambda one: one.name))

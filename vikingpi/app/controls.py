@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from vikingpi.app import switching
 from vikingpi.app.app import App
 from vikingpi.app.user_settings import UserSettings
+from vikingpi.app.wiring import Prepared
 from vikingpi.commands.controls import Controls
 from vikingpi.decode import as_dict
 from vikingpi.errors import SessionError
@@ -142,6 +144,29 @@ class Models:
         return choice.model, choice.thinking_level
 
 
-def make_controls(app: App, catalog: Catalog, settings: UserSettings) -> Controls:
+class Exports:
+    """Fits ExportControl. What makes pages is loaded when the first one is asked for."""
+
+    def __init__(self, app: App, prepared: Prepared) -> None:
+        self._app = app
+        self._prepared = prepared
+
+    def place(self, target: str) -> Path:
+        from vikingpi.app.export import choose_place
+
+        session = self._app.parts.session
+        return choose_place(target, session.path.stem if session.path is not None else session.id, Path.cwd())
+
+    async def write(self, path: Path, *, replace: bool) -> str:
+        from vikingpi.app.export import job_of, write
+
+        prepared = self._prepared._replace(settings=self._app.settings)
+        job = job_of(self._app.parts.session, prepared)
+        written = await asyncio.to_thread(write, job, path, replace=replace)
+        return "\n\n".join((f"Written to `{written.path}`.", *written.lines))
+
+
+def make_controls(app: App, prepared: Prepared, settings: UserSettings) -> Controls:
     """Put together what commands may do."""
-    return Controls(Sessions(app), Tree(app), Models(app, catalog), app.approval, settings)
+    models = Models(app, prepared.catalog)
+    return Controls(Sessions(app), Tree(app), models, app.approval, Exports(app, prepared), settings)

@@ -28,6 +28,7 @@ class RunOptions(NamedTuple):
     append_system_prompt: Annotated[str, Flag("Text or file to add to the prompt.", "--append-system-prompt")] = ""
     approve: Annotated[Approve | None, Flag("Which tool calls wait for a yes.", "--approve")] = None
     continue_session: Annotated[bool, Flag("Go on with this folder's newest session.", "--continue", "-c")] = False
+    export: Annotated[str, Flag("Write a session as an HTML page and exit.", "--export", metavar="SESSION")] = ""
     extensions: Annotated[Words, Flag("Load an extension file (repeatable).", "--extension", "-e", metavar="FILE")] = ()
     fork: Annotated[str, Flag("Begin with a copy of another session.", "--fork", metavar="SESSION")] = ""
     list_models: Annotated[bool, Flag("List the models, or those that a message fits.", "--list-models")] = False

@@ -99,9 +99,22 @@ class SettingsControl(Protocol):
         ...
 
 
+class ExportControl(Protocol):
+    """Files made of the open session. Every method may raise SessionError."""
+
+    def place(self, target: str) -> Path:
+        """Return the file that a text means; one of a free name where it is empty."""
+        ...
+
+    async def write(self, path: Path, *, replace: bool) -> str:
+        """Write it and say what there is to know about it."""
+        ...
+
+
 class Controls(NamedTuple):
     sessions: SessionControl
     tree: TreeControl
     models: ModelControl
     approval: ApprovalControl
+    export: ExportControl
     settings: SettingsControl

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vikingpi.command import Command
 from vikingpi.commands.approve import approve_commands
+from vikingpi.commands.export import export_commands
 from vikingpi.commands.host import Host
 from vikingpi.commands.model import model_commands
 from vikingpi.commands.resume import resume_commands
@@ -47,6 +48,7 @@ def all_commands(app: Host) -> tuple[Command, ...]:
     )
     if app.controls is not None:
         commands += approve_commands(app.controls.approval)
+        commands += export_commands(app, app.controls.export)
         commands += (*resume_commands(app, app.controls), *tree_commands(app, app.controls))
         commands += settings_commands(app, app.controls)
     return tuple(sorted(commands, key=lambda command: command.name))

@@ -34,14 +34,18 @@ def build_context(branch: Sequence[Entry]) -> tuple[Message, ...]:
     return _memo.context(tuple(branch))
 
 
-class _Memo:
-    """Remembers the last branch: it is asked for several times a turn, and between two times it only grows."""
+class Contexts:
+    """Remembers the last branch: it is asked for several times a turn, and between two times it only grows.
+
+    For one thread.
+    """
 
     def __init__(self) -> None:
         self._branch: tuple[Entry, ...] = ()
         self._messages: tuple[Message, ...] = ()
 
     def context(self, branch: tuple[Entry, ...]) -> tuple[Message, ...]:
+        """Do what `build_context` does."""
         known = len(self._branch)
         added = branch[known:]
         grown = branch[:known] == self._branch and not any(entry.type in _REACHES_BACK for entry in added)
@@ -51,7 +55,7 @@ class _Memo:
 
 
 _REACHES_BACK = ("compaction", "context_edit")
-_memo = _Memo()
+_memo = Contexts()
 
 
 def _messages_of(entries: Sequence[Entry]) -> tuple[Message, ...]:

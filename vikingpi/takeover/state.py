@@ -146,14 +146,15 @@ def is_off(branch: Sequence[Entry]) -> bool:
 def view(branch: Sequence[Entry]) -> View:
     """Read boundary, summary and generation off a branch."""
     states = [
-        (index, TakeoverState.from_data(as_dict(entry.raw.get("data"))))
+        (index, as_dict(entry.raw.get("data")))
         for index, entry in enumerate(branch)
         if entry.type == "custom" and entry.raw.get("customType") == STATE
     ]
-    ours = [(index, state) for index, state in states if state.generation]
-    adopt = bool(states) and not states[-1][1].generation
-    at, state = ours[-1] if ours else states[-1] if states else (-1, None)
-    generation = ours[-1][1].generation if ours else ""
+    ours = next((found for found in reversed(states) if as_str(found[1].get("generation"))), None)
+    adopt = bool(states) and not as_str(states[-1][1].get("generation"))
+    at, data = ours or (states[-1] if states else (-1, None))
+    state = TakeoverState.from_data(data) if data is not None else None
+    generation = state.generation if state is not None else ""
     compaction = next((i for i in range(len(branch) - 1, -1, -1) if branch[i].type == "compaction"), -1)
     shown = _compacted(branch, compaction)._replace(state=state, generation=generation, adopt=adopt)
     if state is None or at < compaction:

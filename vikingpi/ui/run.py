@@ -30,6 +30,10 @@ Prompt = tuple[str, tuple[ImagePart, ...]]
 def run_options(options: RunOptions) -> int:
     """Run the program and return the exit code; ConfigError and SessionError before anything ran."""
     env, cwd = dict(os.environ), _working_directory()
+    if options.export:
+        from vikingpi.app.export import run_export
+
+        return run_export(options, env, cwd, sys.stdout, sys.stderr)
     interactive = not options.print_answer and options.mode == "text" and _is_terminal(sys.stdin, sys.stdout)
     if interactive and not options.list_models:
         from vikingpi.ui.trust_question import ask_trust

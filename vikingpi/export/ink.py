@@ -1,0 +1,74 @@
+"""What comes out of a session file passes here before it stands in a page: masked, visible, of bounded length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from vikingpi import safetext
+from vikingpi.redact import Redactor
+
+MOST_TEXT = 8_000_000
+_LIMITS = (60_000, 20_000, 8000, 3000, 1000, 400, 150)
+# A secret that begins before a cut is still seen whole.
+_BEYOND = 4000
+
+
+class Ink:
+    """`limit` is the longest text in characters; `masked` counts the secrets that were hidden, `cut` the texts that
+    were shortened."""
+
+    def __init__(self, redactor: Redactor | None, limit: int = _LIMITS[0]) -> None:
+        self.masks = redactor is not None
+        self.masked = 0
+        self.cut = 0
+        self.limit = limit
+        self._redactor = redactor
+
+    def text(self, text: str) -> str:
+        """Return a text as it may be shown."""
+        return self._shown(text, safetext.plain)
+
+    def literal(self, text: str) -> str:
+        """Return a text with nothing left out of it: for commands, paths and names."""
+        return self._shown(text, safetext.literal)
+
+    def line(self, text: str, limit: int = 200) -> str:
+        """Return the beginning of a text on one line."""
+        return safetext.one_line(self._hidden(text[: 8 * limit + _BEYOND]), limit)
+
+    def json(self, value: Any) -> Any:
+        """Return a JSON value without its secrets; its texts still have to pass."""
+        if self._redactor is None:
+            return value
+        masked, count = self._redactor.mask_json(value)
+        self.masked += count
+        return masked
+
+    def holds_secret(self, text: str) -> bool:
+        """Tell whether something in a text would be masked."""
+        return self._redactor is not None and self._redactor.mask(text)[1] > 0
+
+    def _shown(self, text: str, clean: Callable[[str], str]) -> str:
+        masked = self._hidden(text[: self.limit + _BEYOND])
+        shown = clean(masked)
+        if shown != masked:
+            # What a terminal would not have shown may have stood inside of a secret.
+            shown = self._hidden(shown)
+        if len(text) <= self.limit:
+            return shown
+        self.cut += 1
+        return f"{shown[: self.limit]}\n[{len(text) - self.limit:,} more characters are in the session file]"
+
+    def _hidden(self, text: str) -> str:
+        if self._redactor is None:
+            return text
+        masked, count = self._redactor.mask(text)
+        self.masked += count
+        return masked
+
+
+def fair_limit(lengths: Iterable[int], most: int = MOST_TEXT) -> int:
+    """Return the largest limit under which texts of these lengths are `most` characters together, about."""
+    known = list(lengths)
+    return next((limit for limit in _LIMITS if sum(min(one, limit) for one in known) <= most), _LIMITS[-1])
