@@ -17,14 +17,13 @@ from vikingpi.config.paths import Paths
 from vikingpi.decode import Json
 from vikingpi.errors import ConfigError, SessionError
 from vikingpi.export.branch import Names, copy_branch
-from vikingpi.export.page import Pending, Snapshot, render
+from vikingpi.export.page import Pending, Snapshot, render, snapshot
 from vikingpi.private import private_write
 from vikingpi.redact import Redactor
 from vikingpi.safetext import plain
 from vikingpi.session.catalog import find
 from vikingpi.session.file import SessionLog
 from vikingpi.session.ids import iso_time
-from vikingpi.session.navigate import tree_rows
 from vikingpi.session.reader import read_session
 from vikingpi.session.tree import labels_of, name_of
 
@@ -99,14 +98,12 @@ def _named(target: str, cwd: Path) -> Path:
 
 def job_of(log: SessionLog, prepared: Prepared, parent: str = "") -> Job:
     """Take the session as it is now; SessionError if its file cannot be read."""
-    log.known.load()
     settings, options = prepared.settings, prepared.options
-    session = Snapshot(log.id, log.cwd, str(log.path or ""), log.entries, log.branch(), tree_rows(log), log.notices)
     given = (options.api_key, settings.openviking.api_key)
     keep = prepared.store.kind != "off" and not options.no_session
     redactor = make_redactor(settings, prepared.paths, prepared.catalog, prepared.env, given, keep=keep)
     return Job(
-        session,
+        snapshot(log),
         parent,
         redactor if settings.capture_redact else None,
         settings.takeover.overview_budget,
@@ -123,11 +120,11 @@ def write(job: Job, path: Path, *, replace: bool = False) -> Written:
         page = render(job.session, job.redactor, job.budget, time.strftime("%Y-%m-%d %H:%M %Z"), job.pending)
         data, masked = page.html.encode("utf-8", "replace"), page.masked
         if page.cut:
-            lines.append(f"{page.cut} long texts are shortened in it")
+            lines.append(f"long texts shortened in it: {page.cut}")
     if job.redactor is None:
         lines.append(UNMASKED)
     elif masked:
-        lines.append(f"{masked} secrets are masked in it")
+        lines.append(f"secrets masked in it: {masked}")
     try:
         private_write(path, data, replace=replace)
     except FileExistsError as error:

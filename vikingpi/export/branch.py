@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from vikingpi.decode import Json, as_dict, as_str
+from vikingpi.export.ink import count_masks
 from vikingpi.redact import Redactor
 from vikingpi.session.entries import Entry, encode_line
 from vikingpi.session.ids import new_entry_id
@@ -15,7 +16,7 @@ from vikingpi.takeover.state import STATE, fingerprint
 
 
 class Copied(NamedTuple):
-    """`masked` counts hidden secrets."""
+    """`masked` counts the different secrets that are hidden."""
 
     data: bytes
     masked: int
@@ -44,7 +45,8 @@ def copy_branch(header: Json, branch: Sequence[Entry], names: Names, redactor: R
     for target, label in names.labels.items():
         if target in there:
             copy.append({"type": "label", "targetId": target, "label": label})
-    return Copied(b"".join(copy.lines), copy.masked)
+    data = b"".join(copy.lines)
+    return Copied(data, count_masks(data.decode()))
 
 
 class _Copy:
@@ -52,7 +54,6 @@ class _Copy:
 
     def __init__(self, redactor: Redactor | None, time: str) -> None:
         self.lines: list[bytes] = []
-        self.masked = 0
         self._redactor = redactor
         self._time = time
         self._parent: str | None = None
@@ -62,8 +63,7 @@ class _Copy:
         """Write a line; `fixed` fields stay as they are."""
         hidden = raw
         if self._redactor is not None:
-            hidden, count = self._redactor.mask_json(raw)
-            self.masked += count
+            hidden = self._redactor.mask_json(raw)[0]
         written = {**hidden, **fixed}
         self.lines.append(encode_line(written))
         return written

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from vikingpi.export.figures import Advance, Figures, Point
-from vikingpi.export.markup import Html, join, tag
+from vikingpi.export.markup import Html, counted, join, tag
 
 _MOST_COLUMNS = 300
 _TICKS = 4
@@ -71,8 +71,8 @@ def short(tokens: int) -> str:
 def _label(figures: Figures) -> str:
     last = figures.points[-1]
     return (
-        f"Tokens of {len(figures.points)} requests. The last one had {last.sent:,} as sent, {last.whole:,} without"
-        f" takeover. The boundary moved {len(figures.advances)} times. The table below has every figure."
+        f"Tokens of {counted(len(figures.points), 'request')}. The last one had {last.sent:,} as sent, {last.whole:,}"
+        f" without takeover. The boundary moved {counted(len(figures.advances), 'time')}. The table has all figures."
     )
 
 

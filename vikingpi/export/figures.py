@@ -20,7 +20,7 @@ from vikingpi.session.entries import Entry, message_from_json
 from vikingpi.session.ids import ms_of
 from vikingpi.session.tree import Contexts
 from vikingpi.takeover.boundary import boundary_of, project
-from vikingpi.takeover.state import STATE, TakeoverState, View, is_user, view
+from vikingpi.takeover.state import STATE, TakeoverState, View, is_message, is_user, view
 
 # So many messages are looked at one by one to measure requests: some seconds.
 MOST_WORK = 300_000
@@ -130,7 +130,7 @@ def _requests(branch: Sequence[Entry], views: _Views) -> list[_Asked]:
     """Find the requests of a branch by their answers."""
     asked: list[_Asked] = []
     users = edits = turn_start = 0
-    compaction = -1
+    compaction = asking = -1
     states: list[int] = []
     for at, entry in enumerate(branch):
         message = as_dict(entry.raw.get("message")) if entry.type == "message" else {}
@@ -143,11 +143,14 @@ def _requests(branch: Sequence[Entry], views: _Views) -> list[_Asked]:
         answer = message_from_json(message, entry.id) if message.get("role") == "assistant" else None
         if isinstance(answer, AssistantMessage):
             # A state that was written while the answer came is not one that the request knew.
-            started = answer.timestamp
-            known = (state for state in reversed(states) if not started or ms_of(branch[state].timestamp) <= started)
-            shown = views.behind(next(known, -1), compaction)
+            since, started = states, answer.timestamp
+            while since and since[-1] > asking and 0 < started < ms_of(branch[since[-1]].timestamp):
+                since = since[:-1]
+            shown = views.behind(since[-1] if since else -1, compaction)
             context = (compaction, edits, *_model(answer))
             asked.append(_Asked(at, answer, users, at - turn_start, shown, context))
+        if is_message(entry):
+            asking = at
     return asked
 
 
@@ -205,13 +208,13 @@ class _Replay:
 
     def _point(self, number: int, left_out: dict[tuple[object, ...], int]) -> None:
         one = self._asked[number - 1]
-        sent, missing = one.recorded, 0 if one.shown.covered < 0 else left_out.get(one.key, -1)
+        sent, missing = one.recorded, 0 if one.shown.covered < 0 else left_out.get(one.key)
         if one.at in self._chosen:
             sums = self._sums_of(one.context, self._branch[: one.at])
             estimate, whole = self._sent(self._branch[: one.at], one.shown, sums), sums.tokens(0)
             left_out[one.key] = missing = whole - estimate
             sent = sent or estimate
-        if sent and missing >= 0:
+        if sent and missing is not None:
             entry_id, recorded = self._branch[one.at].id, one.recorded > 0
             self.points.append(Point(entry_id, number, one.user_turn, sent, sent + missing, recorded))
 

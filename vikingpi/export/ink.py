@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -10,17 +11,16 @@ from vikingpi.redact import Redactor
 
 MOST_TEXT = 8_000_000
 _LIMITS = (60_000, 20_000, 8000, 3000, 1000, 400, 150)
+_MASK = r"\[secret:[a-z]+:[0-9a-f]{4}\]"
 # A secret that begins before a cut is still seen whole.
 _BEYOND = 4000
 
 
 class Ink:
-    """`limit` is the longest text in characters; `masked` counts the secrets that were hidden, `cut` the texts that
-    were shortened."""
+    """`limit` is the longest text in characters; `cut` counts the texts that were shortened."""
 
     def __init__(self, redactor: Redactor | None, limit: int = _LIMITS[0]) -> None:
         self.masks = redactor is not None
-        self.masked = 0
         self.cut = 0
         self.limit = limit
         self._redactor = redactor
@@ -39,11 +39,7 @@ class Ink:
 
     def json(self, value: Any) -> Any:
         """Return a JSON value without its secrets; its texts still have to pass."""
-        if self._redactor is None:
-            return value
-        masked, count = self._redactor.mask_json(value)
-        self.masked += count
-        return masked
+        return value if self._redactor is None else self._redactor.mask_json(value)[0]
 
     def holds_secret(self, text: str) -> bool:
         """Tell whether something in a text would be masked."""
@@ -61,11 +57,12 @@ class Ink:
         return f"{shown[: self.limit]}\n[{len(text) - self.limit:,} more characters are in the session file]"
 
     def _hidden(self, text: str) -> str:
-        if self._redactor is None:
-            return text
-        masked, count = self._redactor.mask(text)
-        self.masked += count
-        return masked
+        return text if self._redactor is None else self._redactor.mask(text)[0]
+
+
+def count_masks(text: str) -> int:
+    """Count the different secrets that are masked in a text."""
+    return len(set(re.findall(_MASK, text)))
 
 
 def fair_limit(lengths: Iterable[int], most: int = MOST_TEXT) -> int:

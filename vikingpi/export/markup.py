@@ -66,6 +66,11 @@ def link(address: str, *children: Html | str) -> Html:
     return tag("a", *children, href=address, rel=LINK_REL)
 
 
+def counted(count: int, word: str) -> str:
+    """Write a number of things: `1 prompt`, `1,200 prompts`."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
 def image_source(image: ImagePart) -> str:
     """Return an image as an address that holds it, "" when its data are not an image of one of the four kinds."""
     try:

@@ -11,19 +11,20 @@ from vikingpi.decode import Json, as_dict
 from vikingpi.export.calls import Pictures
 from vikingpi.export.chart import OpenCommit
 from vikingpi.export.figures import Figures, replay
-from vikingpi.export.ink import Ink, fair_limit
-from vikingpi.export.markup import Html, tag
+from vikingpi.export.ink import Ink, count_masks, fair_limit
+from vikingpi.export.markup import Html, counted, tag
 from vikingpi.export.outline import Branch, branch_links, outline, side_branches
 from vikingpi.export.style import STYLE
 from vikingpi.export.tables import takeover, usage_table
 from vikingpi.export.transcript import Scene, results_in, show_entries
 from vikingpi.redact import Redactor
 from vikingpi.session.entries import Entry
+from vikingpi.session.file import SessionLog
 from vikingpi.session.leaf import CONVERSATION
-from vikingpi.session.navigate import TreeRow, text_of_entry
+from vikingpi.session.navigate import TreeRow, text_of_entry, tree_rows
 from vikingpi.session.tree import labels_of, name_of
 from vikingpi.takeover.plan import place
-from vikingpi.takeover.state import is_user
+from vikingpi.takeover.state import is_message, is_user
 
 _OPEN_OUTLINE = 40
 
@@ -40,6 +41,12 @@ class Snapshot(NamedTuple):
     notices: tuple[str, ...] = ()
 
 
+def snapshot(log: SessionLog) -> Snapshot:
+    """Take an open session as it is now; SessionError if its file cannot be read."""
+    log.known.load()
+    return Snapshot(log.id, log.cwd, str(log.path or ""), log.entries, log.branch(), tree_rows(log), log.notices)
+
+
 class Pending(NamedTuple):
     """A commit whose overview is not there yet, as the ledger keeps it; `started_at` in ms since the epoch."""
 
@@ -49,7 +56,7 @@ class Pending(NamedTuple):
 
 
 class Rendered(NamedTuple):
-    """`masked` counts hidden secrets, `cut` shortened texts."""
+    """`masked` counts the different secrets that are hidden, `cut` shortened texts."""
 
     html: str
     masked: int
@@ -66,10 +73,9 @@ def render(
     branches = side_branches(session.rows)
     anchors = _anchors(session, branches, figures)
     links = branch_links(branches, ink, anchors)
-    first = session.branch[figures.shown.first].id if _is_covered(session, figures) else ""
     labels = labels_of(session.entries)
     moves = {advance.entry_id: advance for advance in figures.advances}
-    scene = Scene(ink, Pictures(), anchors, labels, moves, links.get, first)
+    scene = Scene(ink, Pictures(), anchors, labels, moves, links.get, _boundary(session, figures))
     title = ink.line(_title(session), 120)
     body = [
         _section("takeover", "Takeover", *takeover(figures, _open(session, figures, pending), anchors)),
@@ -79,9 +85,11 @@ def render(
     ]
     if branches:
         body.append(_section("branches", "Other branches", *(_branch(scene, branch) for branch in branches)))
-    head = _header(session, title, ink, written, bool(branches), scene.pictures.left_out)
+    masked = count_masks("".join((title, *body)))
+    secrets = f"{masked:,} masked as [secret:...]" if ink.masks else "not masked"
+    head = _header(session, title, ink, (("written", written), ("secrets", secrets)), scene.pictures.left_out)
     page = tag("html", _head(title), tag("body", head, tag("main", *body)), lang="en")
-    return Rendered(f"<!DOCTYPE html>\n{page}\n", ink.masked, ink.cut)
+    return Rendered(f"<!DOCTYPE html>\n{page}\n", masked, ink.cut)
 
 
 def _head(title: str) -> Html:
@@ -99,17 +107,19 @@ def _head(title: str) -> Html:
     )
 
 
-def _header(session: Snapshot, title: str, ink: Ink, written: str, branches: bool, images: int) -> Html:
+def _header(session: Snapshot, title: str, ink: Ink, more: Sequence[tuple[str, str]], images: int) -> Html:
     prompts = sum(map(is_user, session.branch))
-    facts = [
+    size = f"{len(session.branch):,} of {len(session.entries):,} entries"
+    facts = (
         ("session", ink.line(session.id)),
         ("folder", ink.line(ink.literal(session.cwd))),
         ("file", ink.line(ink.literal(session.file)) or "(not kept)"),
-        ("current branch", f"{prompts:,} prompts, {len(session.branch):,} of {len(session.entries):,} entries"),
-        ("written", written),
-        ("secrets", f"{ink.masked:,} masked as [secret:...]" if ink.masks else "not masked"),
-    ]
-    names = ["takeover", "usage", "tree", "transcript", *(["branches"] if branches else [])]
+        ("current branch", f"{counted(prompts, 'prompt')}, {size}"),
+        *more,
+    )
+    names = ["takeover", "usage", "tree", "transcript"]
+    if not all(row.on_branch for row in session.rows):
+        names.append("branches")
     nav = tag("nav", tag("ul", *(tag("li", tag("a", name, href=f"#{name}")) for name in names)), aria_label="Sections")
     parts = [tag("h1", title), tag("dl", *_pairs(facts), cls="facts")]
     if not ink.masks:
@@ -141,13 +151,13 @@ def _section(name: str, title: str, *body: Html | str) -> Html:
 def _outline(session: Snapshot, anchors: dict[str, str], ink: Ink) -> Html:
     listed = outline(session.rows, anchors, ink)
     prompts = sum(is_user(row.entry) for row in session.rows)
-    return tag("details", tag("summary", f"{prompts:,} prompts"), listed, open=prompts <= _OPEN_OUTLINE)
+    return tag("details", tag("summary", counted(prompts, "prompt")), listed, open=prompts <= _OPEN_OUTLINE)
 
 
 def _branch(scene: Scene, branch: Branch) -> Html:
     back = tag("a", "where it goes off", href=f"#f{branch.number}")
     prompts = sum(map(is_user, branch.entries))
-    title = f"Branch {branch.number}: {prompts:,} prompts, {len(branch.entries):,} entries"
+    title = f"Branch {branch.number}: {counted(prompts, 'prompt')}, {len(branch.entries):,} entries"
     shown = show_entries(scene, branch.entries, branch.turns)
     return tag("details", tag("summary", title), tag("p", back), *shown, cls="branch", id=branch.anchor)
 
@@ -180,8 +190,10 @@ def _open(session: Snapshot, figures: Figures, pending: Sequence[Pending]) -> tu
     return tuple(found)
 
 
-def _is_covered(session: Snapshot, figures: Figures) -> bool:
-    return 0 <= figures.shown.covered < figures.shown.first < len(session.branch)
+def _boundary(session: Snapshot, figures: Figures) -> str:
+    """Return the first entry that the next request shows as it was said, "" where nothing is covered."""
+    kept = session.branch[figures.shown.first :] if figures.shown.covered >= 0 else ()
+    return next((entry.id for entry in kept if is_message(entry)), "")
 
 
 def _title(session: Snapshot) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from vikingpi.export.chart import OpenCommit, draw
 from vikingpi.export.figures import Figures, Point
 from vikingpi.export.ink import Ink
-from vikingpi.export.markup import Html, tag
+from vikingpi.export.markup import Html, counted, tag
 from vikingpi.messages import Usage
 from vikingpi.session.entries import Entry
 from vikingpi.session.tree import add_usage, model_named_by, totals_of, usage_of
@@ -80,12 +80,12 @@ def _explained(figures: Figures) -> Iterator[str]:
     sent, whole = sum(point.sent for point in points), sum(point.whole for point in points)
     if whole > sent:
         share = f"{1 - sent / whole:.0%}"
-        yield f"Takeover left out {whole - sent:,} of {whole:,} tokens ({share}) in {len(points):,} requests."
+        yield f"Takeover left out {whole - sent:,} of {whole:,} tokens ({share}) in {counted(len(points), 'request')}."
     recorded = sum(point.recorded for point in points)
     if recorded:
         yield "What was sent is what the model's provider counted; what was left out is estimated."
     if estimated := len(points) - recorded:
-        yield f"Where no usage was told ({estimated:,} requests), the messages alone are estimated."
+        yield f"Where no usage was told ({counted(estimated, 'request')}), the messages alone are estimated."
     if figures.failed:
         yield f"Not shown: {figures.failed:,} that failed or were aborted before anything was counted."
     if missing := len(figures.answers) - len(points) - figures.failed:
