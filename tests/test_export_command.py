@@ -68,7 +68,7 @@ def test_the_mask_is_the_one_of_the_data_folder_and_can_be_turned_off(tmp_path: 
     assert "captureRedact is false" in bare.err
     assert "captureRedact is false" in Page(bare.path.read_text()).text
     ruled = Result(tmp_path, str(path), "ruled.html", config={"redact": {"rules": ["prog[a-z]+ssion"]}})
-    assert "[secret:rule:" in ruled.path.read_text()
+    assert "[masked:rule:" in ruled.path.read_text()
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_secrets_in_every_field_are_masked(tmp_path: Path) -> None:
     done = rendered(path)
     assert len(planted) > 40
     assert [secret for secret in planted if secret in done.html or secret[-12:] in done.html] == []
-    assert "[secret:" in done.html
+    assert "[masked:" in done.html
     assert done.masked >= 30
     assert f"{done.masked:,} masked" in Page(done.html).text
 

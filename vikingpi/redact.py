@@ -164,6 +164,11 @@ class Redactor:
         return work.mask_of(_kind(name), value), 1
 
 
+def count_masks(text: str) -> int:
+    """Count the different secrets that are masked in a text."""
+    return len(set(_regex(_MASK).findall(text)))
+
+
 def is_secret_name(name: str) -> bool:
     """Tell whether what is called so is a secret: DB_PASSWORD, x-api-key."""
     found = _regex(_NAME_END).search(name)

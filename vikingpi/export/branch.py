@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from vikingpi.decode import Json, as_dict, as_str
-from vikingpi.export.ink import count_masks
-from vikingpi.redact import Redactor
+from vikingpi.redact import Redactor, count_masks
 from vikingpi.session.entries import Entry, encode_line
 from vikingpi.session.ids import new_entry_id
 from vikingpi.session.reader import VERSION

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,7 +10,6 @@ from vikingpi.redact import Redactor
 
 MOST_TEXT = 8_000_000
 _LIMITS = (60_000, 20_000, 8000, 3000, 1000, 400, 150)
-_MASK = r"\[secret:[a-z]+:[0-9a-f]{4}\]"
 # A secret that begins before a cut is still seen whole.
 _BEYOND = 4000
 
@@ -58,11 +56,6 @@ class Ink:
 
     def _hidden(self, text: str) -> str:
         return text if self._redactor is None else self._redactor.mask(text)[0]
-
-
-def count_masks(text: str) -> int:
-    """Count the different secrets that are masked in a text."""
-    return len(set(re.findall(_MASK, text)))
 
 
 def fair_limit(lengths: Iterable[int], most: int = MOST_TEXT) -> int:

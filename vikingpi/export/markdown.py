@@ -6,6 +6,7 @@ import functools
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from vikingpi.export.ink import Ink
 from vikingpi.export.markup import Html, join, link, tag
@@ -118,7 +119,8 @@ class _Renderer:
         return self._ink.text(said)
 
     def _link(self, address: str, inner: list[Html | str]) -> Html:
-        return link("" if self._ink.holds_secret(address) else address, *inner)
+        hidden = self._ink.holds_secret(address) or self._ink.holds_secret(unquote(address))
+        return link("" if hidden else address, *inner)
 
 
 def _said(token: Token) -> str:

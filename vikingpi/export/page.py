@@ -11,13 +11,13 @@ from vikingpi.decode import Json, as_dict
 from vikingpi.export.calls import Pictures
 from vikingpi.export.chart import OpenCommit
 from vikingpi.export.figures import Figures, replay
-from vikingpi.export.ink import Ink, count_masks, fair_limit
+from vikingpi.export.ink import Ink, fair_limit
 from vikingpi.export.markup import Html, counted, tag
 from vikingpi.export.outline import Branch, branch_links, outline, side_branches
 from vikingpi.export.style import STYLE
 from vikingpi.export.tables import takeover, usage_table
 from vikingpi.export.transcript import Scene, results_in, show_entries
-from vikingpi.redact import Redactor
+from vikingpi.redact import Redactor, count_masks
 from vikingpi.session.entries import Entry
 from vikingpi.session.file import SessionLog
 from vikingpi.session.leaf import CONVERSATION
@@ -86,7 +86,7 @@ def render(
     if branches:
         body.append(_section("branches", "Other branches", *(_branch(scene, branch) for branch in branches)))
     masked = count_masks("".join((title, *body)))
-    secrets = f"{masked:,} masked as [secret:...]" if ink.masks else "not masked"
+    secrets = f"{masked:,} masked as [masked:...]" if ink.masks else "not masked"
     head = _header(session, title, ink, (("written", written), ("secrets", secrets)), scene.pictures.left_out)
     page = tag("html", _head(title), tag("body", head, tag("main", *body)), lang="en")
     return Rendered(f"<!DOCTYPE html>\n{page}\n", masked, ink.cut)
