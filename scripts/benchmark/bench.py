@@ -74,10 +74,11 @@ def main() -> int:
     cache = Path(os.environ.get("VPI_BENCH_CACHE") or Path.home() / ".cache" / "vikingpi-bench")
     cache.mkdir(parents=True, exist_ok=True)
     try:
-        rows, pi = chosen(options.row), find_pi(cache)
+        rows = chosen(options.row)
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
+    pi = _pi(cache)
     with tempfile.TemporaryDirectory(prefix="vpi-bench-") as name:
         folder = Path(name)
         for each in ("home", "work"):
@@ -91,6 +92,14 @@ def main() -> int:
             model.wait()
     machine["load at the end"] = " ".join(f"{figure:.2f}" for figure in os.getloadavg())
     return report(figures, machine, options.json or cache / "last.json")
+
+
+def _pi(cache: Path) -> Path | None:
+    try:
+        return find_pi(cache)
+    except BenchError as error:
+        print(f"bench: {error}; rows that need pi are skipped", file=sys.stderr)
+        return None
 
 
 def report(figures: Sequence[Figure], machine: dict[str, str], target: Path) -> int:

@@ -25,11 +25,12 @@ KEPT_VARIABLES = ("LANG", "LC_ALL", "PATH", "TMPDIR", "TZ")
 
 
 class Lab(NamedTuple):
-    """`folder` is scratch and goes away; `cache` stays. `pairs` is how often each comparison is repeated."""
+    """`folder` is scratch and goes away; `cache` stays. `pi` is None where it cannot be had. `pairs` is how often
+    each comparison is repeated at least."""
 
     folder: Path
     cache: Path
-    pi: Path
+    pi: Path | None
     model_url: str
     pairs: int
 
@@ -45,7 +46,9 @@ class Lab(NamedTuple):
         return Command((str(Path(sys.executable).with_name("vpi")), *arguments), self.work, variables, says)
 
     def real_pi(self, *arguments: str, home: str = "pi", says: str = "") -> Command:
-        """Give a command line of pi with a configuration of its own per `home`."""
+        """Give a command line of pi with a configuration of its own per `home`; BenchError where there is no pi."""
+        if self.pi is None:
+            raise BenchError(f"pi {PI_VERSION} cannot be had")
         place = self._home(home, "models.json")
         (place / "settings.json").write_text('{"quietStartup": true}')
         offline = {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
@@ -112,7 +115,7 @@ def start_model(log: Path) -> tuple[subprocess.Popen[str], str]:
     return process, url
 
 
-def describe(pi: Path) -> dict[str, str]:
+def describe(pi: Path | None) -> dict[str, str]:
     """Say what machine and which versions this is."""
     cpu = "unknown"
     info = Path("/proc/cpuinfo")
@@ -126,8 +129,8 @@ def describe(pi: Path) -> dict[str, str]:
         "system": " ".join((os.uname().sysname, os.uname().release, os.uname().machine)),
         "load": " ".join(f"{figure:.2f}" for figure in os.getloadavg()),
         "python": sys.version.split()[0],
-        "node": _output([str(pi / PI_NODE), "--version"]),
-        "pi": PI_VERSION,
+        "node": _output([str(pi / PI_NODE), "--version"]) if pi is not None else "none",
+        "pi": PI_VERSION if pi is not None else "none",
         "commit": _output(["git", "-C", str(PROJECT), "rev-parse", "--short", "HEAD"]),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 from figures import Compared, Spread
 
+CERTAIN = 0.02
 LAUNCH = Path(__file__).with_name("launch.py")
 
 
@@ -77,18 +79,22 @@ def compare(
     memory_budget: float | None = None,
     sides: tuple[str, str] = ("vpi", "pi"),
 ) -> Compared:
-    """Run both by turns, after one run of each that does not count."""
+    """Run both by turns, each first in every other pair, after one run of each that does not count.
+
+    A busy machine scatters the ratios; then up to three times as many pairs are run, until their median is certain
+    to CERTAIN.
+    """
     run(ours)
     run(theirs)
     left: list[Run] = []
     right: list[Run] = []
-    for _ in range(pairs):
-        right.append(run(theirs))
-        left.append(run(ours))
+    while len(left) < pairs or (len(left) < 3 * pairs and _doubt(left, right) > CERTAIN):
+        for command, runs in ((theirs, right), (ours, left))[:: -1 if len(left) % 2 else 1]:
+            runs.append(run(command))
     return Compared(
         name,
         sides,
-        pairs,
+        len(left),
         (statistics.median(one.wall for one in left), statistics.median(one.wall for one in right)),
         spread(one.wall / other.wall for one, other in zip(left, right, strict=True)),
         budget,
@@ -98,6 +104,12 @@ def compare(
         memory_budget,
         spread(one.wall - other.wall for one, other in zip(left, right, strict=True)),
     )
+
+
+def _doubt(left: Sequence[Run], right: Sequence[Run]) -> float:
+    """Give the standard error of the median ratio, as a share of it, estimated from the quartiles."""
+    ratios = spread(one.wall / other.wall for one, other in zip(left, right, strict=True))
+    return 0.93 * (ratios.high - ratios.low) / ratios.middle / math.sqrt(len(left))
 
 
 def spread(values: Iterable[float]) -> Spread:
