@@ -124,6 +124,8 @@ def cut_cells(text: str, limit: int) -> str:
 
 def head_of(text: str, limit: int) -> str:
     """Return as much of the beginning of `text` as fits into `limit` cells."""
+    if text[: limit + 1].isascii():
+        return text[: max(0, limit)]
     used = end = 0
     for char in text:
         used += _cell(char)

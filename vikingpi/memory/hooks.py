@@ -10,7 +10,7 @@ from vikingpi.agent.hooks import AgentHooks, Block, HookContext, PromptPatch
 from vikingpi.errors import StoreError
 from vikingpi.memory.guard import barred
 from vikingpi.memory.profile import pinned_profile, profile_block
-from vikingpi.memory.recall import block_of, pinned_blocks, query_of, with_blocks
+from vikingpi.memory.recall import block_of, budget_left, pinned_blocks, query_of, with_blocks
 from vikingpi.memory.scope import Memory
 from vikingpi.messages import Message, ToolCall, UserMessage, text_of
 from vikingpi.viking.base import PROFILE_ENTRY, RECALL_ENTRY, RecallQuery
@@ -80,7 +80,7 @@ class MemoryHooks(AgentHooks):
         earlier = pinned_blocks(ctx.branch(), messages)
         query = RecallQuery(
             text,
-            settings.recall_token_budget,
+            budget_left(settings.recall_token_budget, earlier.values()),
             settings.recall_limit,
             settings.score_threshold,
             frozenset(message.entry_id for message in messages if message.entry_id),

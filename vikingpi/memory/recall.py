@@ -8,6 +8,7 @@ from typing import NamedTuple
 from vikingpi.decode import as_dict, as_list, as_str
 from vikingpi.messages import Message, TextPart, UserMessage, text_of
 from vikingpi.session.entries import Entry
+from vikingpi.tokens import estimate
 from vikingpi.untrusted import harmless
 from vikingpi.viking.base import RECALL_ENTRY, Hit
 
@@ -41,6 +42,12 @@ def pinned_blocks(branch: Sequence[Entry], messages: Sequence[Message]) -> dict[
             found.setdefault(as_str(data.get("userEntryId")), Pinned(as_str(data.get("block")), uris))
         wanted.discard(entry.id)
     return found
+
+
+def budget_left(budget: int, earlier: Iterable[Pinned]) -> int:
+    """Give the tokens of the next block: all blocks of a request share two budgets, the newest has a quarter of one."""
+    used = sum(estimate(pinned.block) for pinned in earlier)
+    return max(budget // 4, min(budget, 2 * budget - used))
 
 
 def with_blocks(messages: tuple[Message, ...], blocks: dict[str, Pinned]) -> tuple[Message, ...]:
