@@ -4,14 +4,16 @@ from pathlib import Path
 
 import pytest
 from cache_model import Caches, blocks_of
-from long_session import user_turns
+from long_session import overview_text, summary_text, user_turns
 from session_files import KEPT_TURNS, Ending, entry_id, write_session
 from token_bill import replay
 
 from vikingpi.decode import Json
 from vikingpi.llm.base import Price
+from vikingpi.memory.overview_writer import checked
 from vikingpi.session.file import open_session
 from vikingpi.takeover.state import view
+from vikingpi.tokens import estimate
 
 
 def said(*texts: str) -> list[Json]:
@@ -97,3 +99,10 @@ def test_takeover_breaks_the_prefix_once_for_each_advance_and_sends_less(tmp_pat
     price = Price(1.0, 2.0, 0.1, 1.25)
     assert 0 < taken.cost(price, marks=True) < full.cost(price, marks=True) * 2
     assert taken.cost(Price(1.0, 0.0, 1.0, 1.0), marks=False) == pytest.approx(taken.input / 1e6)
+
+
+def test_what_is_asked_for_an_overview_answers_with_one_that_is_taken() -> None:
+    text = overview_text(1)
+    assert checked(text, 3000) == text + "\n"
+    assert 1200 < estimate(text) < 1800
+    assert 700 < estimate(summary_text(1)) < 1100

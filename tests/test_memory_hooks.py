@@ -12,6 +12,7 @@ from vikingpi.decode import Json
 from vikingpi.errors import StoreUnreachable
 from vikingpi.events import Event
 from vikingpi.memory.hooks import REST_SECONDS, MemoryHooks
+from vikingpi.memory.recall import Pinned, budget_left
 from vikingpi.memory.scope import Memory
 from vikingpi.messages import Message, ToolCall, UserMessage, text_of, user_text
 from vikingpi.session.file import SessionLog, memory_session
@@ -270,3 +271,13 @@ def test_what_is_recalled_is_no_part_of_the_session_messages() -> None:
     lab.prompt("Which port?")
     said = [message for message in lab.plain() if isinstance(message, UserMessage)]
     assert [text_of(message) for message in said] == ["Which port?"]
+
+
+def test_the_blocks_of_a_request_share_two_budgets_and_the_newest_has_at_least_a_quarter_of_one() -> None:
+    def shown(*sizes: int) -> list[Pinned]:
+        return [Pinned("word" * size, ()) for size in sizes]
+
+    assert budget_left(2000, ()) == 2000
+    assert budget_left(2000, shown(1900)) == 2000
+    assert budget_left(2000, shown(1900, 1500)) == 600
+    assert budget_left(2000, shown(2000, 2000, 500)) == 500

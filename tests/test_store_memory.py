@@ -409,3 +409,18 @@ def test_a_thousand_writes_of_four_processes_lose_nothing(tmp_path: Path) -> Non
             assert (await bench.texts(f"w{who}n249x"))[0] == f"user: note w{who}n249x of writer {who}"
 
     play(path, scene)
+
+
+def test_a_word_that_is_everywhere_reminds_of_nothing(tmp_path: Path) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.sessions.ensure_session("s")
+        said = [user(f"The gateway answered the worker, run {n}", f"e{n}") for n in range(150)]
+        fact = user("The falcon behind the gateway listens on 8443 for the heron.", "fact")
+        await bench.sessions.add_messages("s", said[:75])
+        await bench.sessions.add_messages("s", [*said[75:], fact])
+        found = await bench.recall("does the gateway know worker, falcon and heron?")
+        assert found == ["user: The falcon behind the gateway listens on 8443 for the heron."]
+        assert await bench.recall("does the gateway know worker, osprey and condor?") == []
+        assert len(await bench.recall("gateway worker")) == 10
+
+    play(tmp_path / "store.db", scene)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vikingpi.llm.scripted import ScriptedCall, Step
+from vikingpi.viking.overview import SECTIONS, TITLE
 
 LOG = "service.log"
 LOG_LINES = 20_000
@@ -45,6 +46,15 @@ def summary_text(number: int) -> str:
     draw = random.Random(number)
     heads = ("Goal", "Progress", "Key Decisions", "Next Steps", "Critical Context")
     return "\n\n".join(f"## {head}\n" + "\n".join(f"- {_words(draw, 18)}" for _ in range(6)) for head in heads)
+
+
+def overview_text(number: int) -> str:
+    """Give what a model writes when it is asked for the store's document: about 1,500 tokens in its sections."""
+    draw = random.Random(number)
+    title, *heads = SECTIONS
+    bodies = [f"## {title}\n- {_words(draw, 6)}"]
+    bodies += [f"## {head}\n" + "\n".join(f"- {_words(draw, 18)}" for _ in range(8)) for head in heads]
+    return f"{TITLE}\n\n" + "\n\n".join(bodies)
 
 
 def _turn(draw: random.Random, number: int) -> UserTurn:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from cache_model import Caches, Served, blocks_of
-from long_session import UserTurn, summary_text, write_log
+from long_session import UserTurn, overview_text, summary_text, write_log
 
 from vikingpi.app.app import App
 from vikingpi.app.options import RunOptions
@@ -25,9 +25,10 @@ from vikingpi.llm.base import CallDelta, Delta, Finish, Model, Price, Request, T
 from vikingpi.llm.openai_body import chat_messages, chat_tools
 from vikingpi.llm.registry import Catalog
 from vikingpi.llm.scripted import Step, scripted_model
-from vikingpi.messages import Usage
+from vikingpi.messages import Usage, text_of
 from vikingpi.net import HttpTransport
 from vikingpi.tokens import estimate
+from vikingpi.viking.overview import SECTIONS, TITLE
 
 WINDOW = 128_000
 ENDLESS = 1_000_000_000
@@ -106,7 +107,7 @@ class Meter:
     async def stream(self, model: Model, request: Request) -> AsyncGenerator[Delta]:
         """Answer; a request without tools is one for a summary."""
         summary = not request.tools
-        step = Step(summary_text(len(self.sent))) if summary else next(self._steps)
+        step = Step(_summary(request, len(self.sent))) if summary else next(self._steps)
         chat = [*chat_tools(request.tools), *chat_messages(model, request.system, request.messages)]
         served = self._caches.serve(chat, blocks_of(build_messages_body(model, request)), apart=summary)
         arguments = [json.dumps(call.arguments) for call in step.calls]
@@ -119,6 +120,12 @@ class Meter:
             yield CallDelta(str(number), f"call_{len(self.sent)}_{number}", call.name, text)
         yield UsageDelta(Usage(input=served.tokens - served.prefix, cache_read=served.prefix, output=output))
         yield Finish("toolUse" if step.calls else "stop", "stop")
+
+
+def _summary(request: Request, number: int) -> str:
+    """Answer in the form that is asked for: a compaction's summary, or the document of the store."""
+    asked = "\n".join(text_of(message) for message in request.messages)
+    return overview_text(number) if f"## {SECTIONS[-1]}" in asked and TITLE in asked else summary_text(number)
 
 
 async def replay(folder: Path, way: Way, turns: Sequence[UserTurn]) -> Bill:

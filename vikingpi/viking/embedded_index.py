@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
 from vikingpi.decode import as_dict, as_str
@@ -24,6 +24,9 @@ INDEXED_HEAD, INDEXED_TAIL = 40_000, 20_000
 _RARE_TERMS = 8
 _JUDGED_TERMS = 8
 _PAGE = 100
+# In a smaller store half of the passages are too few to tell.
+_TELLABLE = 100
+_FAINT = 0.2
 
 
 class Piece(NamedTuple):
@@ -35,7 +38,8 @@ class Piece(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A passage with its score from 0 to 1; `item` is 0 for a message. `fresh` counts terms the query did not have."""
+    """A passage with its score from 0 to 1; `item` is 0 for a message. `matched` counts the query's terms in it, only
+    the telling ones where the query has several, `fresh` the terms that the query did not have."""
 
     id: int
     item: int
@@ -122,11 +126,13 @@ def index_old_messages(db: sqlite3.Connection) -> None:
 def search(db: sqlite3.Connection, text: str, where: Where, limit: int = CANDIDATES) -> list[Found]:
     """Find the passages that speak of `text`, best first; of equally good ones the newest first."""
     counts = {term: _count(db, term) for term in query_terms(text)}
-    weights = _weights(counts, _total(db))
+    everywhere = _everywhere(db, counts)
+    weights = _weights(counts, _total(db), everywhere)
     rows = _candidates(db, counts, weights, where)
     judged = dict(list(weights.items())[:_JUDGED_TERMS])
     asked = frozenset(terms(text))
-    found = [_judge(db, row, judged, asked) for row in rows]
+    tell = judged.keys() - everywhere
+    found = [_judge(db, row, judged, asked, tell if len(tell) > 1 else judged.keys()) for row in rows]
     found.sort(key=lambda one: (-round(one.score, 1), -one.id))
     return found[:limit]
 
@@ -159,12 +165,27 @@ def _total(db: sqlite3.Connection) -> int:
     return int(db.execute("SELECT coalesce(max(id), 0) FROM passage").fetchone()[0])
 
 
-def _weights(counts: dict[str, int], total: int) -> dict[str, float]:
+def _everywhere(db: sqlite3.Connection, counts: dict[str, int]) -> frozenset[str]:
+    """Find the terms that more than half of the newest passages have: they do not tell one passage from another."""
+    total = _total(db)
+    half = min(total, COMMON) // 2
+    query = "SELECT count(*) FROM words WHERE words MATCH ? AND rowid > ?"
+    return frozenset(
+        term
+        for term, count in counts.items()
+        if total >= _TELLABLE
+        and count > half
+        and db.execute(query, (_expression(term), total - COMMON)).fetchone()[0] > half
+    )
+
+
+def _weights(counts: dict[str, int], total: int, everywhere: frozenset[str]) -> dict[str, float]:
     """Weigh terms by rarity, the most telling first. What the store never heard of counts a little."""
     highest = math.log(1 + total)
     weights = {
         term: math.log(1 + (total + 1) / (count + 0.5)) if count else 0.4 * highest for term, count in counts.items()
     }
+    weights |= dict.fromkeys(everywhere, _FAINT)
     return dict(sorted(weights.items(), key=lambda pair: -pair[1]))
 
 
@@ -265,7 +286,9 @@ def _conditions(where: Where) -> tuple[str, Sequence[str | int]]:
     return " ".join(parts), values
 
 
-def _judge(db: sqlite3.Connection, row: tuple[int, ...], weights: dict[str, float], asked: frozenset[str]) -> Found:
+def _judge(
+    db: sqlite3.Connection, row: tuple[int, ...], weights: dict[str, float], asked: frozenset[str], tell: Set[str]
+) -> Found:
     passage, item, session, seq, start, stop = row
     message = None if item else _message(db, session, seq)
     whole = searchable(message) if message is not None else _body(db, item)
@@ -274,7 +297,7 @@ def _judge(db: sqlite3.Connection, row: tuple[int, ...], weights: dict[str, floa
     hit = [term for term in weights if matches(term, present)]
     score = sum(weights[term] for term in hit) / (sum(weights.values()) or 1.0)
     fresh = len(telling(present - asked))
-    return Found(passage, item, session, seq, message, text, min(1.0, score), len(hit), fresh)
+    return Found(passage, item, session, seq, message, text, min(1.0, score), len(tell & set(hit)), fresh)
 
 
 def _body(db: sqlite3.Connection, item: int) -> str:
