@@ -86,10 +86,12 @@ class HookFailed(NamedTuple):
 
 
 class LimitReached(NamedTuple):
-    """An unattended run ends here because a limit of it is used up; `text` says which and how far."""
+    """An unattended run ends here because a limit of it is used up; `text` says which and how far, `kept` whether a
+    file holds what was done."""
 
     limit: Literal["turns", "tokens", "cost", "time"]
     text: str
+    kept: bool = True
 
 
 class MessageEnd(NamedTuple):

@@ -110,7 +110,8 @@ class Limiter:
     def _over(self) -> LimitReached | None:
         limits = self._limits
         if limits.turns and self._turns >= limits.turns:
-            return LimitReached("turns", f"the limit of {limits.turns} turns is reached")
+            turns = "1 turn" if limits.turns == 1 else f"{limits.turns} turns"
+            return LimitReached("turns", f"the limit of {turns} is reached")
         if limits.tokens and self._tokens >= limits.tokens:
             return LimitReached("tokens", f"the limit of {limits.tokens} tokens is reached ({self._tokens} used)")
         if limits.cost and self._cost >= limits.cost:
@@ -123,8 +124,8 @@ class Limiter:
             self._app.abort()
 
     def _reach(self, limit: LimitReached) -> None:
-        self.reached = limit
-        self._app.emit(limit)
+        self.reached = limit._replace(kept=self._app.parts.session.path is not None)
+        self._app.emit(self.reached)
 
 
 def _seconds(text: str) -> float:

@@ -72,8 +72,8 @@ def line_of(event: Event) -> Line | None:
             return Line("context: compacting")
         case HookFailed(hook, method, error):
             return Line(f"{hook}.{method} failed and was skipped: {error}", "warning")
-        case LimitReached(_, text):
-            return Line(text, "error", "what is there is kept: `vpi -c` goes on from it")
+        case LimitReached(_, text, kept):
+            return Line(text, "error", "what is there is kept: `vpi -c` goes on from it" if kept else "")
         case RetryStart():
             wait = seconds(event.delay_ms)
             return Line(f"retry {event.attempt}/{event.max_attempts} in {wait}: {event.error}", "warning")
