@@ -1,4 +1,5 @@
 import io
+import re
 import sqlite3
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from vpi_lab import Lab, lab
 
 from vikingpi.app.arguments import subcommand
 from vikingpi.app.doctor import run_doctor
+from vikingpi.app.doctor_packages import check_packages
 from vikingpi.errors import ConfigError
 
 
@@ -26,6 +28,20 @@ def test_a_working_setup_is_well_and_nothing_is_written(tmp_path: Path) -> None:
     assert "embedded" in text
     assert "nothing waits" in text
     assert text.endswith("all is well\n")
+
+
+def test_installed_packages_are_named_and_a_compromised_one_is_bad() -> None:
+    assert re.search(r"httpx \d[\d.]+, litellm \d[\d.]+, .*typer", check_packages().text)
+    for version in ("1.82.7", "1.82.8", "1.107.0"):
+        found = check_packages(lambda name: ["litellm>=1.108,<2", 'pytest; extra == "dev"'], lambda name, v=version: v)
+        assert found.bad
+        assert found.text == f"litellm {version} is a compromised release that steals keys"
+    assert not check_packages(lambda name: ["litellm>=1"], lambda name: "1.108.0").bad
+
+
+def test_a_missing_package_is_bad() -> None:
+    found = check_packages(lambda name: ["no-such-package-at-all>=1"])
+    assert (found.bad, found.text) == (True, "no-such-package-at-all is missing")
 
 
 def test_without_a_model_it_says_what_to_do(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import site
 import subprocess
 import sys
 import sysconfig
@@ -249,7 +250,10 @@ def unexpected_pth(folders: set[str]) -> list[str]:
 
 
 def test_nothing_unexpected_runs_at_every_start() -> None:
-    assert unexpected_pth({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}) == []
+    folders = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()}
+    if site.ENABLE_USER_SITE:
+        folders.add(site.getusersitepackages())
+    assert unexpected_pth(folders) == []
 
 
 def test_an_unexpected_start_file_is_noticed(tmp_path: Path) -> None:

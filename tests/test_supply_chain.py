@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,25 @@ def test_every_locked_package_has_hashes_and_nothing_else_is_in_the_file() -> No
 @pytest.mark.parametrize("name", COMPROMISED)
 def test_no_compromised_release_is_locked(name: str) -> None:
     assert str(locked()[name][0]) not in COMPROMISED[name]
+
+
+def installed(name: str, folders: list[str]) -> set[str]:
+    """Every version of a package that lies in some folders, also one that another hides."""
+    found = metadata.distributions(name=name, path=folders)
+    return {each.version for each in found}
+
+
+@pytest.mark.parametrize("name", COMPROMISED)
+def test_no_compromised_release_is_installed(name: str) -> None:
+    assert installed(name, sys.path) & COMPROMISED[name] == set()
+
+
+def test_a_compromised_release_is_noticed(tmp_path: Path) -> None:
+    for number, version in enumerate(("1.108.0", "1.82.8")):
+        folder = tmp_path / str(number) / f"litellm-{version}.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: litellm\nVersion: {version}\n")
+    assert installed("litellm", [str(tmp_path / "0"), str(tmp_path / "1")]) & COMPROMISED["litellm"] == {"1.82.8"}
 
 
 def test_every_bound_of_the_development_tools_has_an_upper_end() -> None:

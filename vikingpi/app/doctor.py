@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, TextIO
 
 from vikingpi import __version__
 from vikingpi.app.doctor_checks import check_model, check_server, pending
+from vikingpi.app.doctor_packages import check_packages
 from vikingpi.app.models import choose_model
 from vikingpi.app.options import RunOptions
 from vikingpi.app.sessions import session_folder
@@ -60,8 +61,10 @@ def run_doctor(rest: Sequence[str], env: Mapping[str, str], cwd: Path, out: Text
 async def examine(env: Mapping[str, str], cwd: Path) -> list[Finding]:
     """Look at everything, whatever is broken before it."""
     paths = locate(env)
+    packages = check_packages()
     findings = [
         Finding("ok", "vpi", f"{__version__}, Python {platform.python_version()}, {platform.system()}"),
+        Finding("bad" if packages.bad else "ok", "packages", packages.text, packages.hint),
         *_folders(paths),
         *_private(paths),
     ]
