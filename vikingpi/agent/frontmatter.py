@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from vikingpi.regular import read_regular
+
 LIMIT = 200_000
 
 
@@ -19,8 +21,7 @@ class Page(NamedTuple):
 def read_page(path: Path) -> Page | None:
     """Read a file of at most LIMIT bytes; None if it cannot be read."""
     try:
-        with path.open("rb") as file:
-            text = file.read(LIMIT).decode("utf-8", "replace").removeprefix("\ufeff")
+        text = read_regular(path, LIMIT).decode("utf-8", "replace").removeprefix("\ufeff")
     except OSError:
         return None
     return parse_page(text.replace("\r\n", "\n"))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from vikingpi.messages import ToolSpec
+from vikingpi.regular import read_regular
 from vikingpi.session.entries import whole
 
 CONTEXT_NAMES = ("AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
 CONTEXT_LIMIT = 100_000
+_MOST_POINTER = 4096
 
 _PREAMBLE = (
     "You are vpi, a coding agent that works in the user's terminal. You read and change files, run commands and"
@@ -82,7 +85,7 @@ def find_context_files(config_dir: Path, cwd: Path) -> tuple[ContextFile, ...]:
         names = (folder / name for name in CONTEXT_NAMES)
         file = next(filter(None, (_read(path) for path in names if not _leads_out(path, project))), None)
         if file is not None:
-            found.setdefault(Path(file.path).resolve(), file)
+            found.setdefault(_real(Path(file.path)), file)
     return tuple(found.values())
 
 
@@ -93,7 +96,12 @@ def _project_root(cwd: Path) -> Path:
 def _leads_out(path: Path, project: Path) -> bool:
     """Whether a project's file is a link to a file outside: it could bring any file of the user's into the prompt."""
     inside = path.parent == project or project in path.parents
-    return inside and path.is_symlink() and not path.resolve().is_relative_to(project.resolve())
+    return inside and path.is_symlink() and not _real(path).is_relative_to(_real(project))
+
+
+def _real(path: Path) -> Path:
+    """Follow all links; a circle of them, at which `resolve` raises, is left as it is."""
+    return Path(os.path.realpath(path))
 
 
 def _tools(specs: Sequence[ToolSpec]) -> str:
@@ -125,10 +133,7 @@ def _context_block(file: ContextFile) -> str:
 
 def _read(path: Path) -> ContextFile | None:
     try:
-        if not path.is_file():
-            return None
-        with path.open("rb") as file:
-            data = file.read(4 * CONTEXT_LIMIT)
+        data = read_regular(path, 4 * CONTEXT_LIMIT)
     except OSError:
         return None
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
@@ -143,7 +148,7 @@ def _original_checkout(cwd: Path) -> Path | None:
     if not (root / ".git").is_file():
         return None
     try:
-        pointer = (root / ".git").read_text("utf-8", "replace")
+        pointer = read_regular(root / ".git", _MOST_POINTER).decode("utf-8", "replace")
     except OSError:
         return None
     git_dir = root / pointer.strip().removeprefix("gitdir:").strip()

@@ -13,6 +13,7 @@ from vikingpi.config.model import ApprovalMode as Mode
 from vikingpi.decode import Json, as_dict, as_list, as_str
 from vikingpi.events import Notice
 from vikingpi.messages import ToolCall, UserMessage
+from vikingpi.regular import read_regular
 from vikingpi.safetext import literal
 from vikingpi.session.entries import Entry
 from vikingpi.session.file import SessionLog
@@ -175,11 +176,10 @@ def _bare(pairs: Sequence[tuple[str, str]]) -> list[str]:
 
 def _text(path: Path) -> str:
     try:
-        if path.stat().st_size > LARGEST:
-            return ""
-        return path.read_bytes().decode("utf-8", "replace")
+        data = read_regular(path, LARGEST + 1)
     except OSError:
         return ""
+    return data.decode("utf-8", "replace") if len(data) <= LARGEST else ""
 
 
 def _target(call: ToolCall, cwd: Path) -> Path:

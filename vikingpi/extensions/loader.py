@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -41,7 +42,7 @@ def find_extensions(folders: Iterable[Path], files: Sequence[str], cwd: Path) ->
         if not path.is_file():
             raise ConfigError(f"extension not found: {path}", hint="-e takes a Python file with a function setup(vpi)")
         found.append(path)
-    return tuple({path.resolve(): path for path in found}.values())
+    return tuple({os.path.realpath(path): path for path in found}.values())
 
 
 def load_extensions(paths: Iterable[Path]) -> Loaded:
@@ -63,7 +64,9 @@ def _run(path: Path, extension: Extension) -> None:
     import importlib.util
     import sys
 
-    name = f"vpi_extension_{path.stem}_{abs(hash(path.resolve()))}"
+    name = f"vpi_extension_{path.stem}_{abs(hash(os.path.realpath(path)))}"
+    if not path.is_file():
+        raise ImportError("it is no file")
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError("it is no Python file")

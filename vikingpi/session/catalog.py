@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
@@ -112,9 +113,13 @@ def _files(directory: Path) -> list[_File]:
     try:
         with os.scandir(directory) as entries:
             for entry in entries:
-                if entry.name.endswith(".jsonl") and entry.is_file():
-                    state = entry.stat()
-                    files.append(_File(Path(entry.path), state.st_mtime, state.st_size))
+                if not entry.name.endswith(".jsonl"):
+                    continue
+                # A link that leads nowhere, or a file that is gone by now, hides no other.
+                with suppress(OSError):
+                    if entry.is_file():
+                        state = entry.stat()
+                        files.append(_File(Path(entry.path), state.st_mtime, state.st_size))
     except FileNotFoundError:
         return []
     except OSError as error:

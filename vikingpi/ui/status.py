@@ -10,12 +10,14 @@ from typing import NamedTuple
 from vikingpi import safetext
 from vikingpi.commands.host import Figures
 from vikingpi.events import StoreState
+from vikingpi.regular import read_regular
 from vikingpi.safetext import cells, cut_cells
 from vikingpi.ui.lines import tokens
 from vikingpi.ui.theme import UNICODE, Glyphs
 
 SEPARATOR = " · "
 PART_CELLS = 300
+_MOST_HEAD = 4096
 _JOINERS: dict[int, None] = dict.fromkeys((0x200C, 0x200D, 0xFE0E, 0xFE0F))
 
 
@@ -93,9 +95,13 @@ def git_branch(folder: str) -> str:
 
 def _git_head(place: Path) -> str:
     if place.is_file():
-        target = place.read_text(errors="replace").removeprefix("gitdir:").strip()
+        target = _start_of(place).removeprefix("gitdir:").strip()
         place = place.parent / target
-    return (place / "HEAD").read_text(errors="replace").strip()
+    return _start_of(place / "HEAD").strip()
+
+
+def _start_of(path: Path) -> str:
+    return read_regular(path, _MOST_HEAD).decode("utf-8", "replace")
 
 
 def _clean(text: str) -> str:

@@ -58,7 +58,7 @@ async def gather_page(transport: Transport, url: str) -> Gathered:
 
 def gather_path(path: Path) -> Gathered:
     """Read a file or the text files of a folder; StoreRejected for what cannot be read."""
-    full = path.expanduser().resolve()
+    full = Path(os.path.realpath(path.expanduser()))
     if full.is_file():
         text = _file_text(full)
         if text is None:
