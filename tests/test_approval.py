@@ -9,7 +9,7 @@ from vpi_lab import Tty, lab
 
 from vikingpi.agent.hooks import Block
 from vikingpi.app.app import App
-from vikingpi.app.approval import Approval, mode_on
+from vikingpi.app.approval import TYPE, Approval, mode_on
 from vikingpi.app.context import SessionContext
 from vikingpi.commands.approve import next_mode
 from vikingpi.commands.chooser import Option
@@ -28,7 +28,7 @@ class Desk:
         self.chooser = Recorder(*answers)
         self.session = memory_session(str(folder))
         self.events: list[Event] = []
-        self.approval = Approval(mode, "off", folder, lambda: None if nobody else self.chooser)
+        self.approval = Approval(mode, "off", folder, lambda: None if nobody else self.chooser, str.upper)
         self.approval.attach(self.session, keep=False)
 
     def put(self, name: str, **arguments: Any) -> Block | None:
@@ -134,6 +134,26 @@ def test_the_key_goes_round_all_modes() -> None:
     assert (tuple(seen), mode) == (MODES, "off")
 
 
+@pytest.mark.parametrize("kind", [TYPE, "ov-takeover"])
+@pytest.mark.parametrize("seal", ["", "APPROVAL"])
+@pytest.mark.parametrize("setting", MODES)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_file_of_a_stranger_can_only_make_it_stricter(
+    tmp_path: Path, mode: Mode, setting: Mode, seal: str, kind: str
+) -> None:
+    def opened(seal: str) -> Mode:
+        session = memory_session(str(tmp_path))
+        names = ("mode", "seal") if kind == TYPE else ("approval", "approvalSeal")
+        session.append_custom(kind, dict(zip(names, (mode, seal), strict=True)))
+        approval = Approval(None, setting, tmp_path, lambda: None, str.upper)
+        approval.attach(session, keep=False)
+        return approval.mode
+
+    strictness: tuple[Mode, ...] = ("off", "edits", "ask", "read-only")
+    assert opened(f"APPROVAL {mode.upper()}") == mode
+    assert opened(seal) == max(mode, setting, key=strictness.index)
+
+
 def test_the_mode_is_remembered_per_session_and_not_written_after_a_move(tmp_path: Path) -> None:
     async def work(app: App) -> None:
         assert "**off**" in await call(app, "approve")
@@ -141,7 +161,7 @@ def test_the_mode_is_remembered_per_session_and_not_written_after_a_move(tmp_pat
         await app.submit("one")
         assert "files in this folder" in await call(app, "approve", "edits")
         first = app.parts.session
-        assert mode_on(first.branch()) == "edits"
+        assert (found := mode_on(first.branch())) is not None and found.mode == "edits"
         assert app.status().approval == "edits"
         await app.new_session()
         assert app.status().approval == "edits"
@@ -157,7 +177,7 @@ def test_the_mode_is_remembered_per_session_and_not_written_after_a_move(tmp_pat
         await call(app, "approve", "read-only")
         assert session.path.read_bytes() == before
         await app.submit("again")
-        assert mode_on(session.branch()) == "read-only"
+        assert (found := mode_on(session.branch())) is not None and found.mode == "read-only"
 
     play(tmp_path, work)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from vikingpi.agent.hooks import AgentHooks, Block, HookContext, PromptPatch
 from vikingpi.commands.chooser import Chooser, Option
@@ -21,6 +22,7 @@ from vikingpi.session.tree import state_data
 from vikingpi.tools.diff import compare, lines_of, numbered
 
 TYPE = "vpi-approval"
+_STRICTNESS: tuple[Mode, ...] = ("off", "edits", "ask", "read-only")
 READING = frozenset(
     ("read", "grep", "find", "ls", "viking_search", "viking_read", "viking_browse", "viking_archive_expand")
 )
@@ -36,29 +38,46 @@ _ANSWERS = (Option("yes", "yes"), Option("always", "yes, and do not ask again"),
 _WHY = Option("why", "no, and say why")
 
 
-def mode_on(branch: Sequence[Entry]) -> Mode | None:
+class Remembered(NamedTuple):
+    """A mode as a branch remembers it; `seal` tells whether vpi wrote it here."""
+
+    mode: Mode
+    seal: str
+
+
+def mode_on(branch: Sequence[Entry]) -> Remembered | None:
     """Return the mode that a branch remembers; None where none was ever chosen."""
     for entry in reversed(branch):
         if entry.type != "custom":
             continue
-        data = as_dict(entry.raw.get("data")) if entry.raw.get("customType") == TYPE else state_data(entry)
-        word = data.get("mode" if entry.raw.get("customType") == TYPE else "approval")
+        own = entry.raw.get("customType") == TYPE
+        data = as_dict(entry.raw.get("data")) if own else state_data(entry)
+        word = data.get("mode" if own else "approval")
         if word in MODES:
-            return MODES[MODES.index(word)]
+            return Remembered(MODES[MODES.index(word)], as_str(data.get("seal" if own else "approvalSeal")))
     return None
 
 
 class Approval(AgentHooks):
     """Decides about each call. A fault in asking is a no: this hook never lets a call through by accident.
 
-    `setting` is the mode of a session that remembers none.
+    `setting` is the mode of a session that remembers none. What a session remembers without the mark of `seal` can
+    only make it stricter: the file may be a stranger's.
     """
 
-    def __init__(self, given: Mode | None, setting: Mode, cwd: Path, chooser: Callable[[], Chooser | None]) -> None:
+    def __init__(
+        self,
+        given: Mode | None,
+        setting: Mode,
+        cwd: Path,
+        chooser: Callable[[], Chooser | None],
+        seal: Callable[[str], str],
+    ) -> None:
         self._given: Mode | None = given
         self.setting: Mode = setting
         self._cwd = cwd
         self._chooser = chooser
+        self._seal = seal
         self._mode: Mode = given if given is not None else setting
         self._session: SessionLog | None = None
         self._allowed: set[str] = set()
@@ -73,7 +92,7 @@ class Approval(AgentHooks):
         self._session = session
         self._allowed.clear()
         if not keep:
-            self._mode = self._given or mode_on(session.branch()) or self.setting
+            self._mode = self._given or self._on(session)
 
     def choose(self, mode: Mode) -> None:
         """Use a mode from the next call on; the session remembers it."""
@@ -129,9 +148,17 @@ class Approval(AgentHooks):
         place, here = Path(os.path.realpath(_target(call, self._cwd))), os.path.realpath(self._cwd)
         return place.is_relative_to(here) and not RUN_LATER.intersection(place.relative_to(here).parts)
 
+    def _on(self, session: SessionLog) -> Mode:
+        found = mode_on(session.branch())
+        if found is None:
+            return self.setting
+        if found.seal == self._seal(f"approval {found.mode}"):
+            return found.mode
+        return _STRICTNESS[max(map(_STRICTNESS.index, (found.mode, self.setting)))]
+
     def _remember(self, session: SessionLog) -> None:
-        if (mode_on(session.branch()) or self.setting) != self._mode:
-            session.append_custom(TYPE, {"mode": self._mode})
+        if self._on(session) != self._mode:
+            session.append_custom(TYPE, {"mode": self._mode, "seal": self._seal(f"approval {self._mode}")})
 
 
 def question_of(call: ToolCall, cwd: Path) -> tuple[str, str]:

@@ -114,8 +114,8 @@ def _extras(session: SessionLog) -> Json:
     }
     if known.name is not None:
         extras["name"] = known.name
-    if (mode := mode_on(branch)) is not None:
-        extras["approval"] = mode
+    if (remembered := mode_on(branch)) is not None:
+        extras |= {"approval": remembered.mode, "approvalSeal": remembered.seal}
     if known.totals is not None:
         extras["totals"] = totals_to_json(known.totals)
     if model is not None:

@@ -117,14 +117,15 @@ def build_memory(
     takeover: Takeover,
     ctx: HookContext,
     history: Callable[[], Awaitable[Sequence[Entry]]],
+    seal: Callable[[str], str],
 ) -> BuiltMemory:
-    """Put the memory of one session together; `history` gives the branch from its root on."""
+    """Put the memory of one session together; `history` gives the branch from its root on, `seal` marks the profile."""
 
     def shown() -> tuple[Message, ...]:
         return takeover.hooks.context(ctx, build_context(ctx.branch()))
 
     sources = Sources(memory, opened.store, history, takeover.generation)
-    return BuiltMemory(MemoryHooks(memory, shown), memory_tools(sources), MemoryControl(sources))
+    return BuiltMemory(MemoryHooks(memory, shown, seal=seal), memory_tools(sources), MemoryControl(sources))
 
 
 async def _said(act: Callable[[Sources, Json], Awaitable[str]], sources: Sources, given: Json) -> str:

@@ -23,6 +23,7 @@ from vikingpi.app.memory import build_memory, memory_of
 from vikingpi.app.models import ModelChoice, choose_model, first_words, open_key
 from vikingpi.app.options import RunOptions
 from vikingpi.app.resources import Places, find_library, system_file
+from vikingpi.app.seals import make_seal
 from vikingpi.app.secrets import REDACT_OFF, make_redactor, mask_of
 from vikingpi.app.sessions import Folder, Opened, learn_start, new_session, open_chosen, session_folder
 from vikingpi.app.stores import OpenStore, StoreChoice, build_takeover, choose_store, open_store
@@ -41,6 +42,7 @@ from vikingpi.llm.registry import Catalog, find_provider, load_catalog
 from vikingpi.memory.overview_writer import ModelInUse, ModelWriter
 from vikingpi.messages import ToolSpec, Usage
 from vikingpi.net import HttpTransport, Transport
+from vikingpi.private import kept_random
 from vikingpi.session.entries import usage_to_json
 from vikingpi.session.file import SessionLog, append_later
 from vikingpi.tools.base import Tool, ToolContext
@@ -173,8 +175,10 @@ class _Builder:
         self._agent: Agent | None = None
         self.chooser: Callable[[], Chooser | None] = lambda: None
         self.settings: Callable[[], Settings] = lambda: prepared.settings
+        kept = partial(kept_random, prepared.paths.data / "seal.key")
+        self._seal = make_seal(kept if not prepared.options.no_session else partial(os.urandom, 16))
         self.approval = Approval(
-            prepared.options.approve, prepared.settings.approval, prepared.cwd, lambda: self.chooser()
+            prepared.options.approve, prepared.settings.approval, prepared.cwd, lambda: self.chooser(), self._seal
         )
         self._redactor = make_redactor(
             prepared.settings,
@@ -277,7 +281,7 @@ class _Builder:
             return _Context(notices=(f"the context store is off: {error}",))
         takeover = build_takeover(self._store, ctx, session_ref(session), prepared.cwd, prepared.env, self._spawn)
         kept = memory_of(self._store, settings, paths, transport, log, prepared.cwd, prepared.env)
-        memory = build_memory(kept, self._store, takeover, ctx, History(session))
+        memory = build_memory(kept, self._store, takeover, ctx, History(session), self._seal)
         return _Context((takeover.hooks, memory.hooks), memory.tools, takeover.control, memory.control)
 
     def _in_use(self) -> ModelInUse | None:

@@ -21,6 +21,7 @@ REST_SECONDS = 60.0
 
 class MemoryHooks(AgentHooks):
     """`shown` gives the messages that the next request would have without recall. `clock` gives seconds.
+    `seal` marks the profile, which goes into the system prompt: one that came in a stranger's file is not used.
 
     After a failure memory rests for a minute: a store that hangs costs one prompt its time, not every prompt.
     """
@@ -32,17 +33,19 @@ class MemoryHooks(AgentHooks):
         *,
         seconds: float = SECONDS,
         clock: Callable[[], float] = time.monotonic,
+        seal: Callable[[str], str] = lambda block: "",
     ) -> None:
         self._memory = memory
         self._shown = shown
         self._seconds = seconds
         self._clock = clock
+        self._seal = seal
         self._profile: str | None = None
         self._rests_until = 0.0
 
     async def before_agent_start(self, ctx: HookContext, prompt: UserMessage) -> PromptPatch | None:
         if self._profile is None:
-            self._profile = pinned_profile(ctx.branch())
+            self._profile = pinned_profile(ctx.branch(), self._seal)
         if self._clock() >= self._rests_until and not self._memory.resting():
             try:
                 async with asyncio.timeout(self._seconds):
@@ -70,7 +73,7 @@ class MemoryHooks(AgentHooks):
             return
         text = await self._memory.store.profile(ctx.settings.profile_token_budget, peer=self._memory.peer)
         self._profile = profile_block(text)
-        ctx.append_custom(PROFILE_ENTRY, {"block": self._profile})
+        ctx.append_custom(PROFILE_ENTRY, {"block": self._profile, "seal": self._seal(self._profile)})
 
     async def _pin_recall(self, ctx: HookContext, prompt: UserMessage) -> None:
         settings, text = ctx.settings, query_of(prompt, self._memory.mask)

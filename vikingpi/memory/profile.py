@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from vikingpi.decode import as_dict, as_str
 from vikingpi.session.entries import Entry
@@ -19,9 +19,11 @@ def profile_block(text: str) -> str:
     return f'<openviking-context source="profile">\n{_LEAD}\n\n{harmless(text.strip())}\n</openviking-context>'
 
 
-def pinned_profile(branch: Sequence[Entry]) -> str | None:
-    """Find the block that this session began with; None where none was pinned yet."""
+def pinned_profile(branch: Sequence[Entry], seal: Callable[[str], str]) -> str | None:
+    """Find the block that this session began with; None where none was pinned yet, or only by a stranger."""
     for entry in reversed(branch):
         if entry.type == "custom" and entry.raw.get("customType") == PROFILE_ENTRY:
-            return as_str(as_dict(entry.raw.get("data")).get("block"))
+            data = as_dict(entry.raw.get("data"))
+            block = as_str(data.get("block"))
+            return block if as_str(data.get("seal")) == seal(block) else None
     return None
