@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from ui_lists import NAMES
 from ui_terminal import Terminal
 
 Open = Callable[..., Terminal]
@@ -28,6 +29,14 @@ def terminal(tmp_path: Path) -> Iterator[Open]:
     yield start
     for each in opened:
         each.close()
+
+
+def compare(name: str, text: str) -> None:
+    shown, file = text.rstrip("\n") + "\n", SCREENS / name
+    if os.environ.get("VPI_WRITE_SCREENS"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(shown)
+    assert shown == file.read_text()
 
 
 def drawn(text: str) -> str:
@@ -52,12 +61,24 @@ def test_a_screen_looks_as_it_did(terminal: Open, columns: int) -> None:
     t.wait("(exit 2)")
     t.send("/v")
     t.wait("> /viking")
-    shown = t.text().rstrip("\n").replace("thought for 0.1 s", "thought for 0.0 s") + "\n"
-    file = SCREENS / f"{columns}.txt"
-    if os.environ.get("VPI_WRITE_SCREENS"):
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(shown)
-    assert shown == file.read_text()
+    compare(f"{columns}.txt", t.text().replace("thought for 0.1 s", "thought for 0.0 s"))
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_list_looks_as_it_did(terminal: Open, name: str, columns: int) -> None:
+    t = terminal(columns=columns, rows=28)
+    t.send(f"/list {name}")
+    t.read(0.1)
+    t.send("\r")
+    t.wait("\nEnter ")
+    t.read(0.2)
+    t.send("\x1b[A" if name == "tree" else "\x1b[B")
+    t.wait("  5/6\n" if name == "tree" else "  2/")
+    t.read(0.1)
+    compare(f"{name}-{columns}.txt", t.text())
+    t.send("\x1b")
+    t.wait("OV ✓")
 
 
 @pytest.mark.parametrize("wide", ["漢", "🎉", "e\u0301"])

@@ -25,7 +25,9 @@ from ui_fake import (
     tool_events,
     user_events,
 )
+from ui_lists import show
 
+from vikingpi.command import Command
 from vikingpi.commands.misc import all_commands
 from vikingpi.errors import AuthFailed
 from vikingpi.events import (
@@ -181,7 +183,11 @@ async def main(folder: Path, options: set[str]) -> int:
     session = session_in(folder / "sessions", "what was\nbefore") if "resume" in options else None
     app = FakeApp(play, session=session)
     app.parts.takeover = FakeStore()
-    app.commands = all_commands(app)
+
+    async def show_list(name: str) -> str:
+        return await show(app, app.chooser, name) if app.chooser is not None else ""
+
+    app.commands = (*all_commands(app), Command("list", "show a list over fixed data", show_list))
     if "reasoning" in options:
         app.parts.agent.use_model(app.parts.model._replace(reasoning=True), "off")
     app.figures = Figures(

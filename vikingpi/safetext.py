@@ -135,6 +135,24 @@ def head_of(text: str, limit: int) -> str:
     return text[:end]
 
 
+def wrapped(text: str, limit: int, *, break_words: bool = True) -> list[str]:
+    """Break a line of cleaned text at its blanks into lines of at most `limit` cells.
+
+    A word that is longer than that is broken anywhere, or stays whole without `break_words`.
+    """
+    lines: list[str] = []
+    limit = max(2, limit)
+    while cells(text) > limit:
+        head, indent = head_of(text, limit), len(text) - len(text.lstrip(" "))
+        at = len(head) if text[len(head)] == " " else head.rfind(" ")
+        if at <= indent:
+            blank = text.find(" ", max(indent, len(head)))
+            at = len(head) if break_words else blank if blank >= 0 else len(text)
+        lines.append(text[:at].rstrip(" "))
+        text = text[at:].lstrip(" ")
+    return [*lines, text] if text or not lines else lines
+
+
 def _cell(char: str) -> int:
     if char == "\ufe0f":
         return 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from vikingpi.commands.model import about_model, name_of
 from vikingpi.config.change import change
 from vikingpi.config.jsonfile import read_object, write_object
 from vikingpi.decode import as_dict
-from vikingpi.llm.catalog import LOCAL_SERVERS
+from vikingpi.llm.catalog import LOCAL_SERVERS, LocalServer
 from vikingpi.llm.local import with_local_servers
 from vikingpi.llm.models_file import plain_key
 from vikingpi.llm.registry import Catalog, ProviderSetup, load_catalog
@@ -28,11 +28,14 @@ _OWN = """\
 
 
 class FirstRun:
-    """Offers models and ways to get one; `why` says why none can be used as it is."""
+    """Offers models and ways to get one; `why` says why none can be used as it is. `servers` are looked for."""
 
-    def __init__(self, prepared: Prepared, why: str, transport: Transport) -> None:
+    def __init__(
+        self, prepared: Prepared, why: str, transport: Transport, servers: Sequence[LocalServer] = LOCAL_SERVERS
+    ) -> None:
         self._prepared = prepared
         self._transport = transport
+        self._servers = servers
         self._why = why
         self._found: Catalog = prepared.catalog
         self._refused = ""
@@ -55,8 +58,8 @@ class FirstRun:
                 return picked
 
     async def _look(self) -> None:
-        names = [server.name for server in LOCAL_SERVERS]
-        self._found = await with_local_servers(self._catalog(), self._transport, named=names)
+        names = [server.name for server in self._servers]
+        self._found = await with_local_servers(self._catalog(), self._transport, self._servers, names)
 
     def _catalog(self) -> Catalog:
         paths = self._prepared.paths
@@ -81,7 +84,7 @@ class FirstRun:
 
     def _head(self) -> str:
         prepared, found = self._prepared, self._found
-        local = {server.name: server.port for server in LOCAL_SERVERS}
+        local = {server.name: server.port for server in self._servers}
         keys = [line for line in keys_found(found) if line.partition(":")[0] not in local]
         running = [setup.name for setup in found.setups.values() if setup.name in local]
         looked = ", ".join(f"{name} on {port}" for name, port in local.items())
@@ -107,7 +110,7 @@ class FirstRun:
                 continue
             more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
             label = f"{setup.name}: {', '.join(names[:NAMED])}{more}"
-            lack = f"needs {setup.key.missing or ' or '.join(setup.key_variables) or 'a key'}"
+            lack = f"needs {setup.key.missing or next(iter(setup.key_variables), 'a key')}"
             preview = partial(_ways, setup, self._prepared.paths.auth_file)
             # Its first model takes the place of the line once the key is there.
             yield Option(f"{setup.name}/{names[0]}", label, lack, " ".join(names), preview)

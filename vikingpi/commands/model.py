@@ -24,7 +24,7 @@ def model_commands(app: Host) -> tuple[Command, ...]:
             return _use(app, models, argument)
         if app.chooser is None:
             return "\n".join([_shown(app), "", *(f"- `/model {name_of(one)}`" for one in models.usable)])
-        chosen = await app.chooser.choose(_choices(app, models))
+        chosen = await app.chooser.choose(model_choices(app, models))
         return _use(app, models, chosen) if chosen is not None else ""
 
     def names() -> tuple[str, ...]:
@@ -76,7 +76,8 @@ def _use(app: Host, models: ModelControl, pattern: str) -> str:
     return f"{_shown(app)}.{later}"
 
 
-def _choices(app: Host, models: ModelControl) -> Choices:
+def model_choices(app: Host, models: ModelControl) -> Choices:
+    """Return the models that can be asked, the one in use selected."""
     options = [Option(name_of(one), name_of(one), about_model(one)) for one in models.usable]
     here = name_of(app.parts.agent.deps.model)
     return Choices(lambda: "Model", lambda: options, at=here)
@@ -86,7 +87,9 @@ def about_model(model: Model) -> str:
     """Say how much a model holds, what it can do and what it costs."""
     can = [word for word, yes in (("thinks", model.reasoning), ("sees images", model.images)) if yes]
     price = f"${model.price.input:g}/${model.price.output:g} per million" if model.price.output else ""
-    return " · ".join(part for part in (f"{model.context_window // 1000}k context", *can, price) if part)
+    window = model.context_window
+    size = f"{window / 1_000_000:.2g}M" if window >= 1_000_000 else f"{window // 1000}k"
+    return " · ".join(part for part in (f"{size} context", *can, price) if part)
 
 
 def _shown(app: Host) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -10,7 +9,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from vikingpi import safetext
 from vikingpi.commands.chooser import Option
 from vikingpi.errors import VpiError
-from vikingpi.safetext import cells, cut_cells
+from vikingpi.safetext import cells, cut_cells, wrapped
 from vikingpi.ui.listing import Listing
 from vikingpi.ui.status import unjoined
 from vikingpi.ui.theme import Glyphs
@@ -91,19 +90,22 @@ class PickerView:
 
     def _line(self, option: Option, columns: int, *, selected: bool) -> StyleAndTextTuples:
         mark, value = "> " if selected else "  ", ""
-        most = columns // 2
+        about = safetext.one_line(option.about, columns)
+        most, left = columns // 2, columns - len(mark) - cells(option.label) - 3
         if option.value:
             column = max(cells(other.label) for other in self.listing.shown) + 2
             value = " " * max(1, column - cells(option.label)) + safetext.one_line(option.value, columns)
-            most = min(most, columns - len(mark) - cells(option.label + value) - 3)
-        about = cut_cells(safetext.one_line(option.about, columns), most) if most >= LEAST_ABOUT else ""
+            most = left - cells(value)
+        elif cells(about) > most:
+            most = min(most, max(left, columns // 4))
+        about = cut_cells(about, most) if most >= LEAST_ABOUT else ""
         room = columns - len(mark) - (cells(about) + 2 if about else 0) - 1
         # Leading spaces show the depth of a tree: only the text behind them is made one line.
         text = option.label.lstrip(" ")
         indent = " " * min(len(option.label) - len(text), max(0, room // 2))
         label = cut_cells(indent + unjoined(safetext.one_line(text, max(1, room))) + value, room)
         style = "class:menu.selected" if selected else "class:menu"
-        gap = " " * max(2, columns - 1 - len(mark) - cells(label) - cells(about))
+        gap = " " * (2 if option.value else max(2, columns - 1 - len(mark) - cells(label) - cells(about)))
         return [(style, mark + label), *([("class:menu.about", gap + about)] if about else [])]
 
     def _preview(self, columns: int) -> list[StyleAndTextTuples]:
@@ -133,11 +135,7 @@ class PickerView:
 
 
 def _wrapped(text: str, columns: int) -> list[str]:
-    lines: list[str] = []
-    for line in text.split("\n"):
-        width = max(10, columns // 2 if not line.isascii() else columns - 2)
-        lines += textwrap.wrap(line, width, break_on_hyphens=False) or [""]
-    return [cut_cells(line, columns - 1) for line in lines]
+    return [part for line in text.split("\n") for part in wrapped(line, columns - 1)]
 
 
 def _padded(lines: list[StyleAndTextTuples], rows: int) -> list[StyleAndTextTuples]:
