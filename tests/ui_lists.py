@@ -111,6 +111,14 @@ class Approval:
     def choose(self, mode: ApprovalMode) -> None: ...
 
 
+class Export:
+    def place(self, target: str) -> Path:
+        return Path(target)
+
+    async def write(self, path: Path, *, replace: bool) -> str:
+        return ""
+
+
 class Stored:
     file = FILE
     own = Settings(default_model="anthropic/claude-x", recall_limit=7)
@@ -132,7 +140,7 @@ class Stored:
 
 async def show(app: FakeApp, chooser: Chooser, name: str) -> str:
     """Show a list until something is chosen."""
-    controls = Controls(Sessions(), Tree(), Models(), Approval(), Stored())
+    controls = Controls(Sessions(), Tree(), Models(), Approval(), Export(), Stored())
     if name == "first":
         prepared = prepare(RunOptions(), {"VPI_HOME": "/home/me/.vpi", "HOME": "/home/me"}, Path("/"))
         servers = (LocalServer("ollama", 9), LocalServer("lmstudio", 9))
