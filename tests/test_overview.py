@@ -107,6 +107,68 @@ def test_what_is_still_to_do_is_an_open_issue() -> None:
     assert section(overview, "Open Issues") == ["TODO: update the docs."]
 
 
+def test_what_the_user_says_is_not_done_yet_is_open_and_a_question_is_not() -> None:
+    overview = of(
+        user("The load test has not been run yet. Is anything else still open?", "e1"), assistant("No.", "e2")
+    )
+    assert section(overview, "Open Issues") == ["User: The load test has not been run yet."]
+
+
+def test_an_answer_that_speaks_of_an_open_issue_closes_it_also_in_a_later_archive() -> None:
+    first = of(assistant("Still to do: honour Retry-After on 429. TODO: update the docs.", "e1"))
+    assert len(section(first, "Open Issues")) == 2
+    second = of(assistant("Now 429 is retried and Retry-After is honoured.", "e2"), previous=first)
+    assert section(second, "Open Issues") == ["TODO: update the docs."]
+    third = of(assistant("The docs still need an update.", "e3"), previous=second)
+    assert "TODO: update the docs." in section(third, "Open Issues")
+    assert section(of(assistant("I updated the docs.", "e4"), previous=second), "Open Issues") == []
+
+
+def test_of_one_value_only_the_newest_is_kept_and_the_users_word_stands_above_others() -> None:
+    facts = ["The gateway port is 8443.", "Now the gateway port is 9090.", "现在部署窗口是周五。"]
+    first = of(user("部署窗口是周四。", "e0"), *(user(text, f"e{n}") for n, text in enumerate(facts, 1)))
+    assert section(first, "Key Facts & Decisions") == [
+        "User: Now the gateway port is 9090.",
+        "User: 现在部署窗口是周五。",
+    ]
+    second = of(assistant("The gateway port is 7070.", "e5"), previous=first)
+    assert section(second, "Key Facts & Decisions")[0] == "User: Now the gateway port is 9090."
+    third = of(user("Our gateway port is 6060.", "e6"), previous=second)
+    assert section(third, "Key Facts & Decisions") == ["User: 现在部署窗口是周五。", "User: Our gateway port is 6060."]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Backups of gateway are kept for 53 days.", "Backups of gateway are encrypted with AES256."),
+        ("It is 8443.", "It is 9090."),
+        ("The port of a is 1.", "The port of b is 1."),
+        ("The owner is Ada.", "The owner is on leave until 5 May."),
+    ],
+)
+def test_facts_that_are_not_two_values_of_one_thing_are_both_kept(one: str, other: str) -> None:
+    overview = of(user(one, "e1"), user(other, "e2"))
+    assert one in overview
+    assert other in overview
+
+
+def test_a_failure_is_named_and_a_short_output_shown_whole() -> None:
+    failed = "14 items\nE       assert 16 == 8\nFAILED tests/test_a.py::test_cap - assert 16 == 8\n1 failed in 0.4s\n"
+    overview = of(
+        assistant("", "e1", call("bash", {"command": "pytest"}, f"{failed}\nCommand exited with code 1", "error")),
+        assistant("", "e2", call("bash", {"command": "git commit -m x"}, "[main 4be91c2] x\n 9 files changed\n")),
+    )
+    line = section(overview, "Errors & Corrections")[0]
+    assert "FAILED tests/test_a.py::test_cap - assert 16 == 8; 1 failed in 0.4s (Command exited with code 1)" in line
+    assert "ran: `git commit -m x` -> [main 4be91c2] x 9 files changed" in section(overview, "Files & Context")
+
+
+def test_a_mere_acknowledgement_is_no_goal() -> None:
+    said = ["ok", "Great, thanks!", "好的。", "ok, what about the tests?"]
+    overview = of(*(user(text, f"e{n}") for n, text in enumerate(said)))
+    assert section(overview, "Task & Goals") == ["User: ok, what about the tests?"]
+
+
 def test_facts_come_from_answers_and_outputs_too() -> None:
     overview = of(
         user("look", "e1"),

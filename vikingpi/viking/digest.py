@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from vikingpi.decode import Json, as_dict, as_str
 from vikingpi.viking.base import StoreMessage
 from vikingpi.viking.facts import (
     condense,
+    is_acknowledgement,
     is_correction,
+    is_open,
     one_line,
     open_ends,
+    sentences,
     stated,
     tool_facts,
     valued,
 )
+from vikingpi.viking.words import telling, terms
 
 Lines = dict[str, list[str]]
 
@@ -24,15 +29,18 @@ NOT_ANSWERED = "Not answered yet: "
 FAILED_LAST = "Failed last: "
 
 _HEAD, _TAIL = 4000, 2000
+_SHORT = 160
 _CHANGES = {"edit": "edited", "write": "written"}
+_NAMES_FAILURE = r"FAILED |E {2,}\S|fatal: |(?:[\w.]*(?:Error|Exception)|error(?:\[\w+\])?|panic)\b.*?: "
 
 
-def digest(messages: Sequence[StoreMessage], known: str, asked: str = "") -> Lines:
+def digest(messages: Sequence[StoreMessage], known: str, asked: str = "", still_open: Sequence[str] = ()) -> Lines:
     """Return the new lines of each section; facts that `known` or an earlier line already says are left out.
 
-    `asked` is a request from before these messages which they may answer.
+    `asked` is a request from before these messages which they may answer, `still_open` what was to be done before
+    them: of that the open issues keep what no answer speaks of.
     """
-    reader = _Reader(known, asked)
+    reader = _Reader(known, asked, still_open)
     for message in messages:
         text = "\n".join(as_str(part.get("text")) for part in message.parts if part.get("type") == "text").strip()
         if message.role == "assistant":
@@ -47,7 +55,7 @@ def digest(messages: Sequence[StoreMessage], known: str, asked: str = "") -> Lin
 class _Reader:
     """Walks through a conversation once, in order."""
 
-    def __init__(self, known: str, asked: str) -> None:
+    def __init__(self, known: str, asked: str, still_open: Sequence[str]) -> None:
         self._said = _folded(known)
         self._title = ""
         self._state: list[str] = []
@@ -55,7 +63,7 @@ class _Reader:
         self._facts: list[str] = []
         self._files: list[str] = []
         self._errors: list[str] = []
-        self._issues: list[str] = []
+        self._issues = list(still_open)
         self._asked = asked
         self._answer = ""
         self._failed = ""
@@ -71,11 +79,12 @@ class _Reader:
             self._errors.append(f"User: {head}")
         elif stated(text):
             self._facts.append(f"User: {head}")
-        else:
+        elif not is_acknowledgement(text):
             self._goals.append(f"User: {head}")
         self._said += "\n" + _folded(head)
         for fact in facts:
             self._fact("User", fact)
+        self._issues += [f"User: {one}" for one in open_ends(text)]
 
     def note(self, text: str) -> None:
         """Take what stands in the user role without being the user's words."""
@@ -90,6 +99,7 @@ class _Reader:
             self._follow(f'the agent said "{one_line(text, 120)}"')
             for fact in valued(text):
                 self._fact("Agent", fact)
+            self._settle(text)
             self._issues += open_ends(text)
         for call in calls:
             self._call(as_str(call.get("tool_name"), "tool"), as_dict(call.get("tool_input")), call)
@@ -123,7 +133,7 @@ class _Reader:
         if as_str(call.get("tool_status")) == "error":
             self._follow(f"{subject} failed too")
             self._failed = subject
-            self._errors.append(f"{subject} failed: {_last_line(output)}")
+            self._errors.append(f"{subject} failed: {_failure(output)}")
             return
         self._follow(f"{subject} worked")
         path = as_str(given.get("path"))
@@ -132,7 +142,7 @@ class _Reader:
         elif name == "read" and path:
             self._files.append(f"read: {path}")
         else:
-            self._files.append(f"ran: {subject} -> {_last_line(output) or 'ok'}")
+            self._files.append(f"ran: {subject} -> {_outcome(output) or 'ok'}")
         for fact in tool_facts(_ends(output)):
             self._fact("Output", fact)
 
@@ -141,6 +151,13 @@ class _Reader:
         if self._failed and what:
             self._errors[-1] += f"; then {what}"
         self._failed = ""
+
+    def _settle(self, text: str) -> None:
+        """Take off the open issues that an answer speaks of without saying that they are open."""
+        if not self._issues:
+            return
+        told = [frozenset(terms(one)) for one in sentences(text) if not is_open(one)]
+        self._issues = [issue for issue in self._issues if not any(_speaks_of(issue, words) for words in told)]
 
     def _fact(self, who: str, fact: str) -> None:
         folded = _folded(fact)
@@ -165,6 +182,32 @@ def _last_line(output: str) -> str:
     if len(lines) > 1 and lines[-1].startswith("Command "):
         return f"{one_line(lines[-2], 160)} ({one_line(lines[-1], 60)})"
     return one_line(lines[-1], 160) if lines else ""
+
+
+def _failure(output: str) -> str:
+    """Return what names a failure, and the last line where that is another one."""
+    last = _last_line(output)
+    lines = [line.strip() for line in output[-_TAIL:].splitlines()]
+    named = next((line for line in reversed(lines) if re.match(_NAMES_FAILURE, line)), "")
+    return last if not named or one_line(named, 160) in last else f"{one_line(named, 160)}; {last}"
+
+
+def _outcome(output: str) -> str:
+    """Return a short output as a whole, of a longer one the last line."""
+    lines = [line for line in output[:_SHORT].splitlines() if any(map(str.isalnum, line))]
+    return one_line(" ".join(lines), _SHORT) if len(output) < _SHORT else _last_line(output)
+
+
+@cache
+def _open_words() -> frozenset[str]:
+    """Give the words that say that something is open, which say nothing of what it is."""
+    return frozenset(terms("user todo fixme next step still need open missing fail remaining yet unresolved blocked"))
+
+
+def _speaks_of(issue: str, words: frozenset[str]) -> bool:
+    """Whether nearly all that an issue is about is among the words of a sentence."""
+    about = telling(frozenset(terms(issue))) - _open_words()
+    return len(about) > 1 and len(about & words) >= 0.75 * len(about)
 
 
 def _ends(output: str) -> str:

@@ -57,12 +57,25 @@ _CORRECTION = (
     r"(?i)\s*(?:no\b[,. ]|nope\b|wrong\b|stop\b|actually\b|instead\b|not that\b|that's (?:not|wrong)|undo\b"
     r"|revert\b|不对|不是|错了|别|停)"
 )
+_ACKNOWLEDGEMENT = (
+    r"(?i)\W*(?:(?:ok|okay|thanks?|thank you|great|good|fine|yes|yep|sure|perfect|cool|nice|go on|continue|done"
+    r"|谢谢|好的?|可以|行|继续)\W*)+"
+)
+# A whole sentence that gives one thing one value: with a digit in it or written like a name, perhaps with its unit.
+_VALUE_OF = (
+    r"(?i:(?:(?:now|so|ok|okay|actually|and|the|our|a|an)[, ]+)*)([\w./-]+(?: [\w./-]+){0,5}?)"
+    r" (?i:is|are|=|:=|listens on|runs on|is set to|is called)(?i:(?: (?:now|at|on|port|the))*)"
+    r" [`\"']?(?:[^\s]*\d[^\s]*|[A-Z][\w.-]*)[`\"']?(?: [a-zA-Z%]+)?[.!]?"
+)
+_VALUE_OF_CJK = r"(?:现在)?([^是为，。！？]{2,40}?)(?:现在)?(?:是|改为|设为)([^，。！？；]{1,30})[。！]?"
+_POINTING = frozenset(("it", "this", "that", "there", "they", "these", "those", "which", "what", "here", "he", "she"))
 _OPEN_END = (
-    r"(?i)\b(?:todo|fixme|next step|still (?:need|to do|open|missing|fail)|remaining|not yet|unresolved|blocked)\b"
+    r"(?i)\b(?:todo|fixme|next step|still (?:need|to do|open|missing|fail)|remaining|not (?:\w+ ){0,3}yet|unresolved"
+    r"|blocked)\b|\bopen:"
     r"|待办|下一步|尚未|还没|未解决"
 )
 _OPEN_SIGNS = (
-    *("todo", "fixme", "next step", "still ", "remaining", "not yet", "unresolved", "blocked"),
+    *("todo", "fixme", "next step", "still ", "remaining", " yet", "unresolved", "blocked", "open:"),
     *("待办", "下一步", "尚未", "还没", "未解决"),
 )
 
@@ -136,7 +149,27 @@ def open_ends(text: str, limit: int = 3) -> tuple[str, ...]:
     """Return the sentences that say something is still to be done."""
     if not _holds(text, _OPEN_SIGNS):
         return ()
-    return tuple(one_line(one) for one in sentences(text) if _compiled(_OPEN_END).search(one))[:limit]
+    return tuple(one_line(one) for one in sentences(text) if is_open(one))[:limit]
+
+
+def is_open(sentence: str) -> bool:
+    """Whether a sentence says that something is still to be done, and does not ask."""
+    return _compiled(_OPEN_END).search(sentence) is not None and not sentence.endswith(("?", "？"))
+
+
+def is_acknowledgement(text: str) -> bool:
+    """Whether a user's text says no more than that it was read."""
+    return len(text) < 60 and _compiled(_ACKNOWLEDGEMENT).fullmatch(text) is not None
+
+
+def fact_subject(sentence: str) -> str:
+    """Give what a sentence gives a value for ("the gateway port is 8443": "gateway port"), "" for any other."""
+    match = _compiled(_VALUE_OF).fullmatch(sentence) or _compiled(_VALUE_OF_CJK).fullmatch(sentence)
+    if match is None:
+        return ""
+    words = match[1].casefold().split()
+    named = len(words) > 1 or re.search(r"[^\W_][-_.]\w", match[1]) or not match[1].isascii()
+    return " ".join(words) if named and words[0] not in _POINTING else ""
 
 
 def _found(pattern: str, text: str) -> bool:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from vikingpi.tokens import cut, estimate
 from vikingpi.viking.base import StoreMessage
 from vikingpi.viking.digest import FAILED_LAST, NOT_ANSWERED, Lines, digest
+from vikingpi.viking.facts import fact_subject
 
 TITLE = "# Working Memory"
 SECTIONS = (
@@ -36,6 +37,7 @@ _HEADING = re.compile(r"^## ")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _BULLET = re.compile(r"^\s*[-*+]\s+")
 _LOOSE_ENDS = (NOT_ANSWERED, FAILED_LAST)
+_BY_USER, _BY_OTHERS = "value by the user: ", "value by others: "
 
 
 def acceptable(text: str) -> bool:
@@ -86,7 +88,8 @@ def extract(previous: str, messages: Sequence[StoreMessage], budget_tokens: int)
     fresh = [one for one in messages if not _is_seed(one)]
     known = "\n".join(line for section in SECTIONS for line in lines[section])
     waiting = [line for line in lines["Open Issues"] if line.startswith(NOT_ANSWERED)]
-    new = digest(fresh, known, waiting[-1].removeprefix(NOT_ANSWERED) if waiting else "")
+    still_open = [line for line in lines["Open Issues"] if not line.startswith(_LOOSE_ENDS)] if fresh else []
+    new = digest(fresh, known, waiting[-1].removeprefix(NOT_ANSWERED) if waiting else "", still_open)
     return _render(_fit(_merge(lines, new, replace=bool(fresh)), budget_tokens), budget_tokens)
 
 
@@ -156,17 +159,19 @@ def _parse(text: str) -> Lines:
 def _merge(old: Lines, new: Lines, *, replace: bool) -> Lines:
     """Append the new lines to each section, without doubles; the newest place of a line holds.
 
-    With `replace`, the loose ends of the old state are gone: the new lines say what is open now. The first title stays.
+    With `replace`, the new lines say all that is open. The first title stays. Of two values of one thing the newer one
+    holds, unless the user said the older one and somebody else the newer.
     """
     merged: Lines = {}
     for section in SECTIONS:
-        kept = old[section]
-        if replace:
-            kept = [line for line in kept if not line.startswith(_LOOSE_ENDS)]
+        kept = [] if replace and section == "Open Issues" else old[section]
         subjects = {_subject(line): line for line in kept}
         for line in new[section]:
-            subjects.pop(_subject(line), None)
-            subjects[_subject(line)] = line
+            subject = _subject(line)
+            subjects.pop(subject, None)
+            if subject.startswith(_BY_USER):
+                subjects.pop(_BY_OTHERS + subject.removeprefix(_BY_USER), None)
+            subjects[subject] = line
         merged[section] = list(subjects.values())
     title = old["Session Title"] or new["Session Title"]
     merged["Session Title"] = title
@@ -174,10 +179,13 @@ def _merge(old: Lines, new: Lines, *, replace: bool) -> Lines:
 
 
 def _subject(line: str) -> str:
-    """What a line is about: of a file or a command only the newest line is kept."""
+    """What a line is about: of a file, a command or a value only the newest line is kept."""
     for prefix, end in (("ran: ", " -> "), ("changed: ", " ("), ("read: ", " (")):
         if line.startswith(prefix):
             return line.partition(end)[0]
+    who, colon, said = line.partition(": ")
+    if colon and who in ("User", "Agent", "Output") and (subject := fact_subject(said)):
+        return (_BY_USER if who == "User" else _BY_OTHERS) + subject
     return " ".join(line.split()).casefold()
 
 
@@ -217,6 +225,8 @@ def _value(section: str, line: str, from_end: int) -> int:
             return 6 if from_end <= 2 else 3
         case "Key Facts & Decisions":
             return 4 if line.startswith(("Agent: ", "Output: ")) else 7
+        case "Task & Goals" if line.endswith(("?", "？")):
+            return 4
         case _:
             return 8 if section == "Session Title" else 7
 
