@@ -368,6 +368,14 @@ def test_a_named_server_is_looked_for_although_another_model_is_configured(tmp_p
         assert with_local(catalog, *servers, named=["here"]) is catalog
 
 
+def test_a_server_that_was_named_and_does_not_run_is_named(tmp_path: Path) -> None:
+    told = "no model of ollama was found at 127.0.0.1:11434"
+    with pytest.raises(ConfigError, match=told):
+        resolve(load(tmp_path, OPENAI), "ollama/qwen3:8b")
+    with pytest.raises(ConfigError, match=told):
+        first_of(load(tmp_path, OPENAI), "ollama")
+
+
 def test_a_session_whose_model_is_gone_says_which(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="the session's model here/qwen is not available, and no other"):
         default_model(load(tmp_path, {}), "", ("here", "qwen"))

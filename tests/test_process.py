@@ -147,6 +147,15 @@ def test_bytes_that_are_no_text_become_replacement_characters(tmp_path: Path) ->
         assert made.run(*OFF, "-c", "SAY: again").stdout == b"again\n"
 
 
+def test_a_model_whose_api_nobody_speaks_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    with lab(tmp_path) as made:
+        made.models(made.model_url, api="telepathy")
+        code, lines = error_of(made, "hello")
+        assert (code, lines[0]) == (2, "error: local/scripted has the unknown api 'telepathy'")
+        assert lines[1].startswith("hint: known: openai-completions, ")
+        assert list(made.home.glob("**/*.jsonl")) == []
+
+
 def error_of(made: Lab, *words: str) -> tuple[int, list[str]]:
     done = made.run(*OFF, *words)
     assert b"Traceback" not in done.stderr and done.stdout == b""

@@ -242,7 +242,9 @@ class _Builder:
         if self._agent is not None and reason in ("new", "fork"):
             return ModelChoice(self._agent.deps.model, self._agent.deps.thinking_level)
         prepared, transport = self._prepared, self._seams.transport
-        return await choose_model(prepared.options, prepared.catalog, self.settings(), session.branch(), transport)
+        chosen = await choose_model(prepared.options, prepared.catalog, self.settings(), session.branch(), transport)
+        self._seams.provider_for(chosen.model)  # refuses a model whose api nobody speaks
+        return chosen
 
     async def close(self) -> None:
         """Close what all sessions share."""

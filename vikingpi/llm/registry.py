@@ -16,6 +16,7 @@ from vikingpi.llm.catalog import (
     DEFAULT_OUTPUT,
     DEFAULT_WINDOW,
     LITELLM,
+    LOCAL_SERVERS,
     PROVIDERS,
     KnownModel,
     KnownProvider,
@@ -131,6 +132,7 @@ def resolve(catalog: Catalog, pattern: str, *, provider: str = "", api_key: str 
         found, note = _fuzzy(catalog, pattern, provider)
         found = found or _new(catalog, pattern, provider)
     if found is None:
+        _running(catalog, pattern.partition("/")[0])
         raise ConfigError(f"no model fits {pattern!r}", hint="`vpi --list-models` shows the known ones")
     return Choice(_with_key(catalog, found, api_key), level, note)
 
@@ -306,7 +308,18 @@ def _model(setup: ProviderSetup, id: str, compat: Json) -> Model:
     )
 
 
+def _running(catalog: Catalog, provider: str) -> None:
+    """Raise ConfigError for a model server of this machine that was looked for and not found."""
+    server = next((server for server in LOCAL_SERVERS if server.name == provider), None)
+    if server is not None and provider not in catalog.setups:
+        raise ConfigError(
+            f"no model of {provider} was found at 127.0.0.1:{server.port}",
+            hint="start it with a model, describe one that runs elsewhere in models.json, or choose another model",
+        )
+
+
 def _known(catalog: Catalog, provider: str) -> None:
+    _running(catalog, provider)
     if provider and provider not in catalog.setups:
         raise ConfigError(f"unknown provider {provider!r}", hint=f"known: {', '.join(sorted(catalog.setups))}")
 
