@@ -7,6 +7,7 @@ bills what lies between what it found and the last mark as a write. Tokens are t
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -48,7 +49,7 @@ class Caches:
 
     def serve(self, chat: Iterable[Json], marked: Sequence[tuple[str, bool]], *, apart: bool = False) -> Served:
         """Take a request as chat messages (tools first) and as blocks with marks; `apart` is no turn of the series."""
-        pieces = chain_of((json.dumps(message, ensure_ascii=False), False) for message in chat)
+        pieces = chain_of((_written(message), False) for message in chat)
         end = pieces[-1].end
         known = next((piece.end for piece in reversed(pieces) if piece.chain in self._seen), 0)
         extends = self._before is None or any(piece.chain == self._before.chain for piece in pieces)
@@ -86,5 +87,18 @@ def blocks_of(body: Json) -> list[tuple[str, bool]]:
     found: list[tuple[str, bool]] = []
     for role, block in blocks:
         plain = {key: value for key, value in block.items() if key != "cache_control"}
-        found.append((role + json.dumps(plain, ensure_ascii=False), "cache_control" in block))
+        found.append((role + _written(plain), "cache_control" in block))
     return found
+
+
+def _written(value: Json) -> str:
+    """Write JSON. A long session sends the same texts in each request, so those are written once."""
+    try:
+        return _once(tuple(value.items()))
+    except TypeError:  # what holds more than texts has no hash
+        return json.dumps(value, ensure_ascii=False)
+
+
+@functools.cache
+def _once(items: tuple[tuple[str, Any], ...]) -> str:
+    return json.dumps(dict(items), ensure_ascii=False)
