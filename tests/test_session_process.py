@@ -11,6 +11,11 @@ import pytest
 from llm_server import Peer, serving
 from vpi_lab import Lab, lab
 
+from vikingpi.app.options import RunOptions
+from vikingpi.app.sessions import open_chosen, session_folder
+from vikingpi.config.paths import Paths
+from vikingpi.errors import ConfigError
+
 OFF = ("--store", "off")
 
 
@@ -78,6 +83,43 @@ def test_a_second_process_gets_a_session_of_its_own_and_says_so(tmp_path: Path) 
         assert json.loads(other.read_text().splitlines()[0])["parentSession"] == str(path)
         again = made.run(*OFF, "--session", str(path), "-p", "SAY: free again")
         assert (again.returncode, again.stderr) == (0, b"")
+
+
+def test_a_fork_may_be_given_an_id_that_is_free(tmp_path: Path) -> None:
+    with lab(tmp_path) as made:
+        made.run(*OFF, "-p", "SAY: one", "--session-id", "first")
+        done = made.run(*OFF, "--fork", "first", "--session-id", "my.copy", "-p", "SAY: two")
+        assert (done.returncode, done.stdout) == (0, b"two\n")
+        assert texts(made.requests()[-1]) == ["SAY: one", "one", "SAY: two"]
+        (copy,) = (made.home / "sessions").rglob("*_my.copy.jsonl")
+        assert json.loads(copy.read_text().splitlines()[0])["parentSession"].endswith("_first.jsonl")
+        taken = made.run(*OFF, "--fork", "first", "--session-id", "my.copy", "-p", "x")
+        assert taken.returncode == 2 and taken.stderr.startswith(b"error: there is a session my.copy already\n")
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--session", "x", "--fork", "y"],
+        ["-c", "--fork", "x"],
+        ["-c", "--session", "x"],
+        ["-c", "--session-id", "x"],
+        ["--no-session", "-c"],
+        ["--no-session", "--fork", "x"],
+    ],
+    ids=" ".join,
+)
+def test_two_sessions_at_once_are_refused(tmp_path: Path, flags: list[str]) -> None:
+    paths = Paths(tmp_path, tmp_path, tmp_path)
+    options = RunOptions(
+        continue_session="-c" in flags,
+        no_session="--no-session" in flags,
+        session="x" if "--session" in flags else "",
+        session_id="x" if "--session-id" in flags else "",
+        fork="x" if "--fork" in flags else "",
+    )
+    with pytest.raises(ConfigError, match="cannot go together"):
+        open_chosen(options, session_folder("", paths, tmp_path))
 
 
 @pytest.mark.parametrize("damage", ["torn", "nul inside", "nul behind"])

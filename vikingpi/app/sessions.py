@@ -9,7 +9,7 @@ from typing import NamedTuple
 from vikingpi.agent.hooks import StartReason
 from vikingpi.app.options import RunOptions
 from vikingpi.config.paths import Paths
-from vikingpi.errors import SessionError, SessionLocked
+from vikingpi.errors import ConfigError, SessionError, SessionLocked
 from vikingpi.session.catalog import default_directory, find, newest
 from vikingpi.session.file import SessionLog, create_session, fork_session, memory_session, open_session
 from vikingpi.session.scan import scan_start
@@ -43,14 +43,18 @@ def session_folder(chosen: str, paths: Paths, cwd: Path) -> Folder:
 
 
 def open_chosen(options: RunOptions, folder: Folder) -> Opened:
-    """Open what the flags ask for; SessionError when it cannot be found, used or locked."""
+    """Open what the flags ask for; SessionError when it cannot be found, used or locked, ConfigError for two wishes."""
+    _one_wish(options)
     if options.no_session:
         return Opened(memory_session(str(folder.cwd)), "startup")
     if options.session:
         return _by_name(options.session, folder)
     if options.fork:
         source = find(options.fork, folder.path, root=folder.paths.sessions)
-        forked = fork_session(source, folder.path, str(folder.cwd), folder.paths.locks)
+        if options.session_id and _with_id(options.session_id, folder) is not None:
+            raise SessionError(f"there is a session {options.session_id} already", hint="choose another --session-id")
+        locks, id = folder.paths.locks, options.session_id
+        forked = fork_session(source, folder.path, str(folder.cwd), locks, session_id=id)
         return Opened(forked, "fork", forked.notices)
     if options.session_id:
         return _by_id(options.session_id, folder)
@@ -85,12 +89,33 @@ def _by_name(name: str, folder: Folder) -> Opened:
     return Opened(session, "resume", notices)
 
 
-def _by_id(session_id: str, folder: Folder) -> Opened:
+def _one_wish(options: RunOptions) -> None:
+    """Refuse flags that name two sessions."""
+    given = {
+        "--no-session": options.no_session,
+        "--session": options.session,
+        "--fork": options.fork,
+        "--continue": options.continue_session,
+        "--resume": options.resume,
+    }
+    names = [name for name, value in given.items() if value]
+    if options.session_id and not options.fork:
+        names.append("--session-id")
+    if len(names) > 1:
+        raise ConfigError(f"{names[0]} and {names[1]} cannot go together", hint="choose one of them")
+
+
+def _with_id(session_id: str, folder: Folder) -> Path | None:
     try:
         path = find(session_id, folder.path)
     except SessionError:
-        path = None
-    if path is not None and path.stem.endswith(f"_{session_id}"):
+        return None
+    return path if path.stem.endswith(f"_{session_id}") else None
+
+
+def _by_id(session_id: str, folder: Folder) -> Opened:
+    path = _with_id(session_id, folder)
+    if path is not None:
         session = open_session(path, folder.paths.locks)
         return Opened(session, "resume", session.notices)
     return Opened(create_session(folder.path, str(folder.cwd), folder.paths.locks, session_id=session_id), "startup")

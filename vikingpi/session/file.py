@@ -152,13 +152,8 @@ def create_session(
 
     A given `session_id` is locked at once. SessionError: not a session id, or in use.
     """
-    if session_id and not is_session_id(session_id):
-        raise SessionError(
-            f"{session_id!r} is not a session id",
-            hint="use letters, digits and, between them, '.', '_' and '-'",
-        )
     now = clock()
-    name = session_id or new_session_id(now)
+    name = _name(session_id, now)
     path = directory / file_name(iso_time(now), name)
     writer = Writer(path, locks, name, header=_header(name, iso_time(now), cwd, parent))
     if session_id:
@@ -203,12 +198,13 @@ def fork_session(
     locks: Path,
     *,
     at: str | None = "",
+    session_id: str = "",
     clock: Clock = time.time,
 ) -> SessionLog:
     """Begin a session with the entries of another one up to its leaf, or up to the entry `at` (None: without any).
 
     Ids stay; a name and labels that the source keeps on other branches are written again at the end. The source
-    may be locked by another process. SessionError: unreadable, no such entry, not writable.
+    may be locked by another process. SessionError: unreadable, no such entry, not a session id, not writable.
     """
     origin = _look_into(source) if isinstance(source, Path) else source
     origin.known.load()
@@ -217,9 +213,11 @@ def fork_session(
     branch = origin.branch_to(at) if at else origin.branch() if at is not None else ()
     parent = str(origin.path.absolute()) if origin.path and origin.path.exists() else ""
     now = clock()
-    name, created = new_session_id(now), iso_time(now)
+    name, created = _name(session_id, now), iso_time(now)
     path = directory / file_name(created, name)
     writer = Writer(path, locks, name, header=_header(name, created, cwd, parent))
+    if session_id:
+        writer.lock()
     if branch:
         lines = b"".join(encode_line(entry.raw) for entry in branch)
         writer.write(lines, starts=any(_starts(entry.type, entry.raw) for entry in branch))
@@ -228,6 +226,16 @@ def fork_session(
     log.notices = origin.notices if isinstance(source, Path) else ()
     _keep_names(origin.entries, log)
     return log
+
+
+def _name(session_id: str, now: float) -> str:
+    """Return the given id, or a new one where there is none."""
+    if session_id and not is_session_id(session_id):
+        raise SessionError(
+            f"{session_id!r} is not a session id",
+            hint="use letters, digits and, between them, '.', '_' and '-'",
+        )
+    return session_id or new_session_id(now)
 
 
 def memory_session(cwd: str, *, clock: Clock = time.time) -> SessionLog:
