@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any, cast
 
 from session_kit import answer, entry, session_file, user
 
@@ -15,6 +16,14 @@ from vikingpi.redact import Redactor
 from vikingpi.session.file import SessionLog
 from vikingpi.session.reader import read_session
 
+HOSTILE = (
+    "</pre></summary></title></style></script><script>alert(1)</script><img src=x onerror=alert(2)>"
+    '"\'><svg/onload=alert(3)><iframe src=//evil.test></iframe><a href="javascript:alert(4)">x</a> ]]>'
+    "<!-- --><?php ?>&lt;b&gt; \x1b]0;title\x07\x1b[2J\u202ereversed\u202c \x00 \ud800 `x` **y**"
+    " [z](javascript:alert(5)) ![i](https://evil.test/pixel.png) <https://evil.test/> <javascript:alert(6)>"
+)
+STRUCTURE = {"type", "role", "id", "parentId", "timestamp", "stopReason", "toolCallId", "customType"}
+IDS = {"id", "parentId", "toolCallId", "targetId", "userEntryId", "firstKeptEntryId", "lastCoveredEntryId", "fromId"}
 SALT = b"0123456789abcdef"
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 _ELEMENTS = (
@@ -192,3 +201,17 @@ def every_kind() -> list[Json]:
         user("32", "28", "last"),
         answer("33", "32", "the end"),
     ]
+
+
+def changed(value: Any, change: Callable[[str, str], str], key: str = "") -> Any:
+    """Return a JSON value with every text in it given to `change`, with the key that it stands under."""
+    if isinstance(value, dict):
+        return {name: changed(part, change, name) for name, part in cast(Json, value).items()}
+    if isinstance(value, list):
+        return [changed(part, change, key) for part in cast("list[Any]", value)]
+    return change(key, value) if isinstance(value, str) else value
+
+
+def hostile() -> list[Json]:
+    """One entry of each kind with hostile text in every field that is text."""
+    return [changed(one, lambda key, text: text if key in STRUCTURE | IDS else HOSTILE) for one in every_kind()]

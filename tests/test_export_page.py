@@ -1,34 +1,32 @@
 import hashlib
 from base64 import b64encode
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
-from export_kit import PIXEL, SALT, Page, every_kind, page, page_of, picture, rendered, result, state, tool, unmasked
+from export_kit import (
+    HOSTILE,
+    IDS,
+    PIXEL,
+    SALT,
+    STRUCTURE,
+    Page,
+    changed,
+    every_kind,
+    hostile,
+    page,
+    page_of,
+    picture,
+    rendered,
+    result,
+    state,
+    tool,
+    unmasked,
+)
 from session_kit import SAMPLES, answer, entry, session_file, user
 
 from vikingpi.decode import Json
 from vikingpi.export.markup import tag
 from vikingpi.redact import Redactor
-
-HOSTILE = (
-    "</pre></summary></title></style></script><script>alert(1)</script><img src=x onerror=alert(2)>"
-    '"\'><svg/onload=alert(3)><iframe src=//evil.test></iframe><a href="javascript:alert(4)">x</a> ]]>'
-    "<!-- --><?php ?>&lt;b&gt; \x1b]0;title\x07\x1b[2J\u202ereversed\u202c \x00 \ud800 `x` **y**"
-    " [z](javascript:alert(5)) ![i](https://evil.test/pixel.png) <https://evil.test/> <javascript:alert(6)>"
-)
-STRUCTURE = {"type", "role", "id", "parentId", "timestamp", "stopReason", "toolCallId", "customType"}
-IDS = {"id", "parentId", "toolCallId", "targetId", "userEntryId", "firstKeptEntryId", "lastCoveredEntryId", "fromId"}
-
-
-def changed(value: Any, change: Callable[[str, str], str], key: str = "") -> Any:
-    """Return a JSON value with every text in it given to `change`, with the key that it stands under."""
-    if isinstance(value, dict):
-        return {name: changed(part, change, name) for name, part in cast(Json, value).items()}
-    if isinstance(value, list):
-        return [changed(part, change, key) for part in cast("list[Any]", value)]
-    return change(key, value) if isinstance(value, str) else value
 
 
 def test_every_kind_of_entry_is_shown(tmp_path: Path) -> None:
@@ -50,8 +48,7 @@ def test_sessions_that_pi_wrote_become_pages(sample: Path) -> None:
 
 
 def test_hostile_text_in_every_field_is_text(tmp_path: Path) -> None:
-    entries = [changed(one, lambda key, text: text if key in STRUCTURE | IDS else HOSTILE) for one in every_kind()]
-    shown = page_of(tmp_path, *entries)
+    shown = page_of(tmp_path, *hostile())
     assert "<script>alert(1)</script>" in shown.text
     assert not {"script", "iframe"} & set(shown.tags)
     assert not any("\x1b" in part or "\u202e" in part or "\x00" in part for part in (shown.text, shown.html))
