@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from vikingpi.export.figures import Advance, Figures, Point
@@ -10,6 +10,8 @@ from vikingpi.export.markup import Html, counted, join, tag
 
 _MOST_COLUMNS = 300
 _TICKS = 4
+# What was sent has a chart of its own where it would be flatter than one in so many.
+_SMALL = 6
 
 
 class OpenCommit(NamedTuple):
@@ -45,19 +47,38 @@ class _Plot(NamedTuple):
 
 
 def draw(figures: Figures, commits: Sequence[OpenCommit]) -> Html:
-    """Draw the chart twice, for wide and for narrow windows; the page shows the one that fits."""
-    label = _label(figures)
+    """Draw the chart, and where what was sent is small beside what was left out, a second one of it alone."""
+    sent, whole = (max(getter(point) for point in figures.points) for getter in (_sent, _whole))
+    charts = [_both(figures, commits, _label(figures), whole, 360)]
+    if 0 < sent * _SMALL < whole:
+        charts += [
+            tag("p", "As sent, on a scale of its own:", cls="note"),
+            _both(figures, (), "Tokens as sent, on a scale of their own.", sent, 220),
+        ]
+    return join(charts)
+
+
+def _both(figures: Figures, commits: Sequence[OpenCommit], label: str, most: int, height: int) -> Html:
+    """Draw a chart for wide and for narrow windows; the page shows the one that fits."""
     return join(
         tag(
             "svg",
-            *_drawing(figures, commits, _plot(figures, width, height)),
+            *_drawing(figures, commits, _Plot(width, height, 46, 52, 22, _round_up(most), len(figures.answers))),
             viewBox=f"0 0 {width} {height}",
             role="img",
             aria_label=label,
             cls=f"chart {name}",
         )
-        for name, width, height in (("broad", 960, 360), ("slim", 380, 320))
+        for name, width in (("broad", 960), ("slim", 380))
     )
+
+
+def _sent(point: Point) -> int:
+    return point.sent
+
+
+def _whole(point: Point) -> int:
+    return point.whole
 
 
 def short(tokens: int) -> str:
@@ -76,11 +97,6 @@ def _label(figures: Figures) -> str:
     )
 
 
-def _plot(figures: Figures, width: int, height: int) -> _Plot:
-    highest = max(point.whole for point in figures.points)
-    return _Plot(width, height, 46, 52, 22, _round_up(highest), len(figures.answers))
-
-
 def _round_up(value: int) -> int:
     """Return the next number that divides well into ticks."""
     step = 10 ** max(0, len(str(value)) - 2)
@@ -90,15 +106,18 @@ def _round_up(value: int) -> int:
 def _drawing(figures: Figures, commits: Sequence[OpenCommit], plot: _Plot) -> Iterator[Html]:
     yield from _axes(plot)
     columns = list(_columns(figures.points))
-    yield tag("path", d=_area(columns, plot, whole=True), cls="whole")
-    yield tag("path", d=_area(columns, plot, whole=False), cls="sent")
+    if max(map(_whole, figures.points)) <= plot.most:
+        yield tag("path", d=_area(columns, plot, _whole), cls="whole")
+    yield tag("path", d=_area(columns, plot, _sent), cls="sent")
     for number in figures.compactions:
         x = plot.x(number + 0.5)
         yield tag("line", x1=x, x2=x, y1=plot.top, y2=plot.base, cls="compaction")
+    crowded = len(figures.advances) > plot.width // 24
     for index, advance in enumerate(figures.advances, 1):
-        yield from _advance(index, advance, plot, crowded=len(figures.advances) > plot.width // 30)
+        yield from _advance(index, advance, plot, crowded=crowded)
     for commit in commits:
-        yield from _archive(commit.requests, commit.at, plot, "archive open")
+        yield from _archive(commit.requests, plot, "archive open")
+        yield _thread(commit.requests, commit.at, plot)
     yield from _hovers(columns, plot)
 
 
@@ -109,9 +128,11 @@ def _axes(plot: _Plot) -> Iterator[Html]:
         yield tag("line", x1=plot.left, x2=plot.width - 8, y1=y, y2=y, cls="grid")
         yield tag("text", short(tokens), x=plot.left - 6, y=y + 4, text_anchor="end")
     yield tag("text", "tokens", x=plot.left - 6, y=12, text_anchor="end")
-    shown = sorted({1, *(round(plot.requests * part / 4) or 1 for part in range(1, 5))})
-    for number in shown:
-        yield tag("text", str(number), x=plot.x(number), y=plot.base + 16, text_anchor="middle")
+    for number in sorted({1, *(round(plot.requests * part / 4) or 1 for part in range(1, 5))}):
+        x = plot.x(number)
+        anchor = "start" if x < plot.left + 10 else "end" if x > plot.width - 24 else "middle"
+        x = plot.left + 2 if anchor == "start" else plot.width - 8 if anchor == "end" else x
+        yield tag("text", f"{number:,}", x=x, y=plot.base + 16, text_anchor=anchor)
     yield tag("text", "request", x=0, y=plot.base + 16)
 
 
@@ -124,30 +145,36 @@ def _columns(points: Sequence[Point]) -> Iterator[tuple[Point, Point]]:
         yield some[0]._replace(sent=sent, whole=whole), some[-1]
 
 
-def _area(columns: Sequence[tuple[Point, Point]], plot: _Plot, *, whole: bool) -> str:
+def _area(columns: Sequence[tuple[Point, Point]], plot: _Plot, figure: Callable[[Point], int]) -> str:
     pieces: list[str] = []
     for first, last in columns:
-        y = plot.y(first.whole if whole else first.sent)
+        y = plot.y(figure(first))
         pieces.append(f"L{plot.x(first.number - 0.5)} {y}L{plot.x(last.number + 0.5)} {y}")
     start, end = plot.x(columns[0][0].number - 0.5), plot.x(columns[-1][1].number + 0.5)
     return f"M{start} {plot.base}{''.join(pieces)}L{end} {plot.base}Z"
 
 
 def _advance(index: int, advance: Advance, plot: _Plot, *, crowded: bool) -> Iterator[Html]:
+    """Draw a move of the boundary, a short mark where there are too many, and what its commit archived."""
     x = plot.x(advance.at + 0.5)
-    yield tag("line", x1=x, x2=x, y1=plot.top, y2=plot.base, cls="advance")
+    yield tag("line", x1=x, x2=x, y1=plot.top, y2=plot.top + 12 if crowded else plot.base, cls="advance")
+    yield from _archive(advance.requests, plot, f"archive{' even' if index % 2 == 0 else ''}")
     if not crowded:
         yield tag("text", str(index), x=x, y=plot.top - 6, text_anchor="middle", cls="number")
-    yield from _archive(advance.requests, advance.at, plot, "archive")
+        if advance.requests[0]:
+            yield _thread(advance.requests, advance.at, plot)
 
 
-def _archive(requests: tuple[int, int], at: int, plot: _Plot, kind: str) -> Iterator[Html]:
-    """Draw what a commit archived as a bar below the axis, and a line from there to where its overview came in."""
-    if not requests[0]:
-        return
-    x, end, y = plot.x(requests[0] - 0.4), plot.x(requests[1] + 0.4), plot.base + 26
-    yield tag("rect", x=x, y=y, width=max(1.0, round(end - x, 1)), height=9, cls=kind)
-    yield tag("path", d=f"M{end} {y + 5}H{plot.x(at + 0.5)}V{plot.base}", cls="thread")
+def _archive(requests: tuple[int, int], plot: _Plot, kind: str) -> Iterator[Html]:
+    """Draw what a commit archived as a bar below the axis."""
+    if requests[0]:
+        x, end = plot.x(requests[0] - 0.4), plot.x(requests[1] + 0.4)
+        yield tag("rect", x=x, y=plot.base + 26, width=max(1.0, round(end - x, 1)), height=9, cls=kind)
+
+
+def _thread(requests: tuple[int, int], at: int, plot: _Plot) -> Html:
+    """Draw a line from what a commit archived to where its overview came in, or is waited for."""
+    return tag("path", d=f"M{plot.x(requests[1] + 0.4)} {plot.base + 31}H{plot.x(at + 0.5)}V{plot.base}", cls="thread")
 
 
 def _hovers(columns: Sequence[tuple[Point, Point]], plot: _Plot) -> Iterator[Html]:

@@ -87,7 +87,7 @@ def render(
         body.append(_section("branches", "Other branches", *(_branch(scene, branch) for branch in branches)))
     masked = count_masks("".join((title, *body)))
     secrets = f"{masked:,} masked as [masked:...]" if ink.masks else "not masked"
-    head = _header(session, title, ink, (("written", written), ("secrets", secrets)), scene.pictures.left_out)
+    head = _header(session, title, ink, (("exported", written), ("secrets", secrets)), scene.pictures.left_out)
     page = tag("html", _head(title), tag("body", head, tag("main", *body)), lang="en")
     return Rendered(f"<!DOCTYPE html>\n{page}\n", masked, ink.cut)
 

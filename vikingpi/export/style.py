@@ -91,7 +91,8 @@ td.center, th.center { text-align: center; }
 .chart .whole { fill: var(--whole); } .chart .sent { fill: var(--sent); }
 .chart .advance { stroke: var(--mark); stroke-width: 1.5; }
 .chart .compaction { stroke: var(--soft); stroke-width: 1.5; stroke-dasharray: 2 3; }
-.chart .archive { fill: var(--mark); opacity: .75; } .chart .archive.open { fill: none; stroke: var(--mark); }
+.chart .archive { fill: var(--mark); opacity: .75; } .chart .archive.even { opacity: .45; }
+.chart .archive.open { fill: none; stroke: var(--mark); }
 .chart .thread { fill: none; stroke: var(--mark); stroke-width: 1; stroke-dasharray: 3 2; }
 .chart .hover { fill: transparent; } .chart .hover:hover { fill: var(--ink); opacity: .12; }
 .legend { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .2rem 1.25rem; font-size: .85rem;

@@ -13,6 +13,7 @@ from vikingpi.session.entries import Entry
 from vikingpi.session.tree import add_usage, model_named_by, totals_of, usage_of
 
 _MOST_ROWS = 2000
+_UNFOLDED = 12
 _USED = ("answers", "input", "cache read", "cache write", "output", "cost")
 
 
@@ -55,7 +56,9 @@ def takeover(figures: Figures, commits: Sequence[OpenCommit], anchors: Mapping[s
             for number, advance in enumerate(figures.advances, 1)
         ]
         head = ("advance", "in the transcript", "user turns archived", "requests archived", "tokens before", "after")
-        yield _table(head, rows)
+        table = _table(head, rows)
+        folded = tag("details", tag("summary", f"All {len(rows):,} advances"), table)
+        yield folded if len(rows) > _UNFOLDED else table
     for commit in commits:
         turns = f"the first {commit.turns} user turns" if commit.turns > 1 else "the first user turn"
         yield tag("p", f"A commit of {turns} is open: its overview is not there yet.", cls="note")
