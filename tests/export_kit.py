@@ -11,7 +11,7 @@ from typing import Any, cast
 from session_kit import answer, entry, session_file, user
 
 from vikingpi.decode import Json
-from vikingpi.export.page import Pending, Rendered, render, snapshot
+from vikingpi.export.page import Options, Pending, Rendered, render, snapshot
 from vikingpi.redact import Redactor
 from vikingpi.session.file import SessionLog
 from vikingpi.session.reader import read_session
@@ -108,11 +108,13 @@ def log_of(path: Path) -> SessionLog:
 
 
 def rendered(path: Path, redactor: Redactor | None = None, pending: Sequence[Pending] = ()) -> Rendered:
-    return render(snapshot(log_of(path)), redactor or Redactor((), SALT), 3000, "2026-11-30 10:00", pending)
+    options = Options(3000, "2026-11-30 10:00", pending)
+    return render(snapshot(log_of(path)), redactor or Redactor((), SALT), options)
 
 
-def unmasked(path: Path) -> Page:
-    return Page(render(snapshot(log_of(path)), None, 3000, "2026-11-30 10:00").html)
+def unmasked(path: Path, most_entries: int = 1000) -> Page:
+    options = Options(3000, "2026-11-30 10:00", most_entries=most_entries)
+    return Page(render(snapshot(log_of(path)), None, options).html)
 
 
 def page(path: Path) -> Page:

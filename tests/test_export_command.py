@@ -203,6 +203,8 @@ def test_the_chat_exports(runs: Lab) -> None:
         terminal.wait("hello there")
         terminal.send("/export here.html\r")
         terminal.wait("Written to")
+        terminal.send("/quit\r")
+        assert terminal.end() == 0
     finally:
         terminal.close()
     assert "hello there" in Page((runs.work / "here.html").read_text()).text

@@ -266,6 +266,31 @@ def test_branches_can_be_reached_and_lead_back(tmp_path: Path) -> None:
     assert shown.text.index("on the right") < shown.text.index("Other branches") < shown.text.index("on the left")
 
 
+def test_a_branch_goes_off_where_its_parent_stands_also_where_that_is_not_shown(tmp_path: Path) -> None:
+    shown = page_of(
+        tmp_path,
+        user("01", None, "root"),
+        answer("02", "01", "the answer"),
+        state("03", "02", "02"),
+        state("04", "03", "02"),
+        user("05", "04", "left"),
+        user("06", "04", "right"),
+    )
+    order = [shown.text.rindex(text) for text in ("the answer", "now part of the overview", "goes off here", "right")]
+    assert order == sorted(order)
+
+
+def test_of_a_very_long_session_the_end_is_shown(tmp_path: Path) -> None:
+    entries = [user("0", None, "the first")]
+    entries += [entry("custom", str(n), str(n - 1), customType="x", data={}) for n in range(1, 30)]
+    entries += [user("side", "0", "a side"), user("end", "29", "the last")]
+    shown = unmasked(session_file(tmp_path, *entries), most_entries=10)
+    assert "22 older entries are left out" in shown.text
+    assert "User turn 2the last" in shown.text.replace("\n", "")
+    assert "User turn 1" not in shown.text
+    assert "a side" not in shown.text
+
+
 def test_a_session_that_hardly_exists_becomes_a_page(tmp_path: Path) -> None:
     assert "No request was made" in page_of(tmp_path).text
     assert "only" in page_of(tmp_path, user("01", None, "only")).text

@@ -27,6 +27,7 @@ vpi completion models|providers|sessions: print the values that the scripts offe
 _TAKES: dict[str, Takes] = {
     "append_system_prompt": "files",
     "extensions": "files",
+    "export": "sessions",
     "fork": "sessions",
     "model": "models",
     "provider": "providers",

@@ -17,7 +17,7 @@ from vikingpi.config.paths import Paths
 from vikingpi.decode import Json
 from vikingpi.errors import ConfigError, SessionError
 from vikingpi.export.branch import Names, copy_branch
-from vikingpi.export.page import Pending, Snapshot, render, snapshot
+from vikingpi.export.page import Options, Pending, Snapshot, render, snapshot
 from vikingpi.private import private_write
 from vikingpi.redact import Redactor
 from vikingpi.safetext import plain
@@ -117,7 +117,8 @@ def write(job: Job, path: Path, *, replace: bool = False) -> Written:
     if path.suffix == ".jsonl":
         data, masked = _branch(job)
     else:
-        page = render(job.session, job.redactor, job.budget, time.strftime("%Y-%m-%d %H:%M %Z"), job.pending)
+        options = Options(job.budget, time.strftime("%Y-%m-%d %H:%M %Z"), job.pending)
+        page = render(job.session, job.redactor, options)
         data, masked = page.html.encode("utf-8", "replace"), page.masked
         if page.cut:
             lines.append(f"long texts shortened in it: {page.cut}")

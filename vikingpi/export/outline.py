@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from vikingpi.decode import as_dict
@@ -54,7 +54,7 @@ def side_branches(rows: Sequence[TreeRow]) -> tuple[Branch, ...]:
     return tuple(Branch(n, tuple(run), turns.get(run[0].parent_id, 0)) for n, run in enumerate(runs, 1))
 
 
-def branch_links(branches: Sequence[Branch], ink: Ink, known: Mapping[str, str]) -> dict[str, Html]:
+def branch_links(branches: Sequence[Branch], ink: Ink, known: Collection[str]) -> dict[str, Html]:
     """Return for each entry that branches go off after what links to them; "" stands for the root."""
     found: dict[str, list[Html]] = {}
     for branch in branches:
@@ -70,7 +70,7 @@ def branch_links(branches: Sequence[Branch], ink: Ink, known: Mapping[str, str])
 
 def outline(rows: Sequence[TreeRow], anchors: Mapping[str, str], ink: Ink) -> Html:
     """List prompts, summaries and what has a label, the current branch marked; leads to each."""
-    shown = [row for row in rows if _is_shown(row)]
+    shown = [row for row in rows if _is_shown(row) and row.entry.id in anchors]
     more = len(shown) - MOST_ROWS
     if more > 0:
         note = f"{more:,} more prompts of this session are not listed here."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 from vikingpi.decode import Json, as_dict
@@ -27,6 +27,8 @@ from vikingpi.takeover.plan import place
 from vikingpi.takeover.state import is_message, is_user
 
 _OPEN_OUTLINE = 40
+# More of them make no page that a browser likes to show.
+MOST_ENTRIES = 20_000
 
 
 class Snapshot(NamedTuple):
@@ -55,6 +57,16 @@ class Pending(NamedTuple):
     started_at: int
 
 
+class Options(NamedTuple):
+    """`budget` is that of the overview in tokens, `written` the time as it is to be shown, `pending` the open commits
+    of the session."""
+
+    budget: int
+    written: str
+    pending: Sequence[Pending] = ()
+    most_entries: int = MOST_ENTRIES
+
+
 class Rendered(NamedTuple):
     """`masked` counts the different secrets that are hidden, `cut` shortened texts."""
 
@@ -63,32 +75,38 @@ class Rendered(NamedTuple):
     cut: int
 
 
-def render(
-    session: Snapshot, redactor: Redactor | None, budget: int, written: str, pending: Sequence[Pending] = ()
-) -> Rendered:
-    """Make the page. Without a redactor secrets stay, and the page says so; `budget` is that of the overview in
-    tokens, `written` the time as it is to be shown."""
-    ink = Ink(redactor, fair_limit(_lengths(session.entries)))
-    figures = replay(session.branch, budget)
-    branches = side_branches(session.rows)
-    anchors = _anchors(session, branches, figures)
-    links = branch_links(branches, ink, anchors)
+def render(session: Snapshot, redactor: Redactor | None, options: Options) -> Rendered:
+    """Make the page. Without a redactor secrets stay, and the page says so."""
+    shown = session.branch[-options.most_entries :]
+    branches = _fitting(side_branches(session.rows), options.most_entries - len(shown))
+    paths = (shown, *(branch.entries for branch in branches))
+    ink = Ink(redactor, fair_limit(length for path in paths for length in _lengths(path)))
+    figures = replay(session.branch, options.budget)
+    anchors = _anchors(session, paths, figures)
+    links = branch_links(branches, ink, frozenset(entry.id for path in paths for entry in path))
     labels = labels_of(session.entries)
     moves = {advance.entry_id: advance for advance in figures.advances}
     scene = Scene(ink, Pictures(), anchors, labels, moves, links.get, _boundary(session, figures))
     title = ink.line(_title(session), 120)
-    body = [
-        _section("takeover", "Takeover", *takeover(figures, _open(session, figures, pending), anchors)),
-        _section("usage", "Usage and cost", usage_table(session.entries, session.branch, ink)),
-        _section("tree", "Prompts and branches", _outline(session, anchors, ink)),
-        _section("transcript", "Transcript", links.get("", ""), *show_entries(scene, session.branch)),
-    ]
-    if branches:
-        body.append(_section("branches", "Other branches", *(_branch(scene, branch) for branch in branches)))
+    sections = {
+        "takeover": ("Takeover", *takeover(figures, _open(session, figures, options.pending), anchors)),
+        "usage": ("Usage and cost", usage_table(session.entries, session.branch, ink)),
+        "tree": ("Prompts and branches", _outline(session, anchors, ink)),
+        "transcript": ("Transcript", links.get("", ""), *_transcript(scene, session.branch, len(shown))),
+        "branches": ("Other branches", *(_branch(scene, branch) for branch in branches)),
+    }
+    if not branches:
+        del sections["branches"]
+    body = [tag("section", tag("h2", name), *parts, id=anchor) for anchor, (name, *parts) in sections.items()]
     masked = count_masks("".join((title, *body)))
-    secrets = f"{masked:,} masked as [masked:...]" if ink.masks else "not masked"
-    head = _header(session, title, ink, (("exported", written), ("secrets", secrets)), scene.pictures.left_out)
-    page = tag("html", _head(title), tag("body", head, tag("main", *body)), lang="en")
+    facts = [
+        *_facts(session, ink),
+        ("exported", options.written),
+        ("secrets", f"{masked:,} masked as [masked:...]" if ink.masks else "not masked"),
+    ]
+    notes = _notes(session, ink, scene.pictures.left_out, len(session.rows) - sum(map(len, paths)))
+    head = [tag("h1", title), _described(facts), *notes, _navigation(sections), _controls()]
+    page = tag("html", _head(title), tag("body", tag("header", *head), tag("main", *body)), lang="en")
     return Rendered(f"<!DOCTYPE html>\n{page}\n", masked, ink.cut)
 
 
@@ -107,29 +125,31 @@ def _head(title: str) -> Html:
     )
 
 
-def _header(session: Snapshot, title: str, ink: Ink, more: Sequence[tuple[str, str]], images: int) -> Html:
-    prompts = sum(map(is_user, session.branch))
-    size = f"{len(session.branch):,} of {len(session.entries):,} entries"
-    facts = (
-        ("session", ink.line(session.id)),
-        ("folder", ink.line(ink.literal(session.cwd))),
-        ("file", ink.line(ink.literal(session.file)) or "(not kept)"),
-        ("current branch", f"{counted(prompts, 'prompt')}, {size}"),
-        *more,
-    )
-    names = ["takeover", "usage", "tree", "transcript"]
-    if not all(row.on_branch for row in session.rows):
-        names.append("branches")
-    nav = tag("nav", tag("ul", *(tag("li", tag("a", name, href=f"#{name}")) for name in names)), aria_label="Sections")
-    parts = [tag("h1", title), tag("dl", *_pairs(facts), cls="facts")]
+def _facts(session: Snapshot, ink: Ink) -> Iterator[tuple[str, str]]:
+    yield "session", ink.line(session.id)
+    yield "folder", ink.line(ink.literal(session.cwd))
+    yield "file", ink.line(ink.literal(session.file)) or "(not kept)"
+    prompts = counted(sum(map(is_user, session.branch)), "prompt")
+    yield "current branch", f"{prompts}, {len(session.branch):,} of {len(session.entries):,} entries"
+
+
+def _notes(session: Snapshot, ink: Ink, images: int, entries: int) -> Iterator[Html]:
+    """Say what a reader would miss; `images` and `entries` are left out of the page."""
     if not ink.masks:
-        parts.append(tag("p", "captureRedact is false: secrets stand in this page as they were said.", cls="warning"))
+        yield tag("p", "captureRedact is false: secrets stand in this page as they were said.", cls="warning")
     if ink.cut:
-        parts.append(tag("p", f"{ink.cut:,} long texts are shortened; the session file has them whole.", cls="note"))
+        yield tag("p", f"{ink.cut:,} long texts are shortened; the session file has them whole.", cls="note")
     if images:
-        parts.append(tag("p", f"{images:,} images are left out; the session file has them.", cls="note"))
-    parts += [tag("p", ink.line(notice, 400), cls="note") for notice in session.notices]
-    return tag("header", *parts, nav, _controls())
+        yield tag("p", f"{images:,} images are left out; the session file has them.", cls="note")
+    if entries:
+        yield tag("p", f"{entries:,} older entries are left out; the session file has them.", cls="note")
+    for notice in session.notices:
+        yield tag("p", ink.line(notice, 400), cls="note")
+
+
+def _navigation(names: Iterable[str]) -> Html:
+    links = (tag("li", tag("a", name, href=f"#{name}")) for name in names)
+    return tag("nav", tag("ul", *links), aria_label="Sections")
 
 
 def _controls() -> Html:
@@ -138,14 +158,9 @@ def _controls() -> Html:
     return tag("div", *boxes, cls="controls", role="group", aria_label="What is shown")
 
 
-def _pairs(facts: Sequence[tuple[str, str]]) -> Iterator[Html]:
-    for name, value in facts:
-        yield tag("dt", name)
-        yield tag("dd", value)
-
-
-def _section(name: str, title: str, *body: Html | str) -> Html:
-    return tag("section", tag("h2", title), *body, id=name)
+def _described(facts: Iterable[tuple[str, str]]) -> Html:
+    items = ((tag("dt", name), tag("dd", value)) for name, value in facts)
+    return tag("dl", *(item for pair in items for item in pair), cls="facts")
 
 
 def _outline(session: Snapshot, anchors: dict[str, str], ink: Ink) -> Html:
@@ -162,15 +177,31 @@ def _branch(scene: Scene, branch: Branch) -> Html:
     return tag("details", tag("summary", title), tag("p", back), *shown, cls="branch", id=branch.anchor)
 
 
-def _anchors(session: Snapshot, branches: Sequence[Branch], figures: Figures) -> dict[str, str]:
+def _transcript(scene: Scene, branch: Sequence[Entry], shown: int) -> Iterator[Html]:
+    """Show the last entries of the current branch."""
+    left_out = branch[: len(branch) - shown]
+    yield from show_entries(scene, branch[len(left_out) :], sum(map(is_user, left_out)))
+
+
+def _fitting(branches: Sequence[Branch], most: int) -> tuple[Branch, ...]:
+    """Choose branches with so many entries together, the last ones first."""
+    chosen: list[Branch] = []
+    for branch in reversed(branches):
+        most -= len(branch.entries)
+        if most >= 0:
+            chosen.insert(0, branch)
+    return tuple(chosen)
+
+
+def _anchors(session: Snapshot, paths: Sequence[Sequence[Entry]], figures: Figures) -> dict[str, str]:
     """Name the places of all entries that are shown; a result stands with its call."""
+    numbers = {entry.id: number for number, entry in enumerate(session.entries, 1)}
     moves = {advance.entry_id for advance in figures.advances}
-    anchors = {
-        entry.id: f"e{number}"
-        for number, entry in enumerate(session.entries, 1)
-        if entry.type in CONVERSATION or entry.id in moves
-    }
-    for path in (session.branch, *(branch.entries for branch in branches)):
+    anchors: dict[str, str] = {}
+    for path in paths:
+        for entry in path:
+            if entry.type in CONVERSATION or entry.id in moves:
+                anchors[entry.id] = f"e{numbers[entry.id]}"
         for answer, result in results_in(path):
             anchors[result.entry_id or ""] = anchors[answer]
     return anchors

@@ -47,7 +47,7 @@ def takeover(figures: Figures, commits: Sequence[OpenCommit], anchors: Mapping[s
         rows = [
             [
                 str(number),
-                tag("a", "here", href=f"#{anchors[advance.entry_id]}"),
+                _to(anchors, advance.entry_id, "here"),
                 _range(advance.turns),
                 _range(advance.requests),
                 f"{advance.tokens_before:,}" if advance.tokens_before else "?",
@@ -99,12 +99,16 @@ def _explained(figures: Figures) -> Iterator[str]:
 
 def _point(point: Point, anchors: Mapping[str, str]) -> list[Html | str]:
     return [
-        tag("a", str(point.number), href=f"#{anchors[point.entry_id]}"),
+        _to(anchors, point.entry_id, str(point.number)),
         str(point.user_turn),
         f"{point.sent:,}",
         f"{point.whole:,}",
         "usage" if point.recorded else "estimate",
     ]
+
+
+def _to(anchors: Mapping[str, str], entry_id: str, text: str) -> Html | str:
+    return tag("a", text, href=f"#{anchors[entry_id]}") if entry_id in anchors else text
 
 
 def _range(ends: tuple[int, int]) -> str:
