@@ -104,7 +104,10 @@ ASKED = [
     ("vpi --thinking m", {"minimal", "medium", "max"}),
     ("vpi --store ", {"auto", "openviking", "embedded", "off"}),
     ("vpi mem", {"memory"}),
-    ("vpi memory ", {"add", "forget", "list", "search", "show", "--help"}),
+    (
+        "vpi memory ",
+        {"add", "forget", "list", "search", "show", "--category", "--level", "--limit", "--project", "--help"},
+    ),
     ("vpi sessions --a", {"--all"}),
     ("vpi completion z", {"zsh"}),
 ]

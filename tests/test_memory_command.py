@@ -57,6 +57,10 @@ def test_a_project_sees_what_was_added_in_it(tmp_path: Path) -> None:
     assert out.getvalue() == "nothing was found\n"
     run_memory(["search", "gateway"], {"VPI_HOME": str(tmp_path), "HOME": str(tmp_path)}, other, out)
     assert "8443" in out.getvalue()
+    assert "8443" in vpi_memory(tmp_path, "list", "--project")
+    out = io.StringIO()
+    run_memory(["list", "--project"], {"VPI_HOME": str(tmp_path), "HOME": str(tmp_path)}, other, out)
+    assert out.getvalue() == "nothing is remembered yet\n"
 
 
 def test_a_limit_bounds_a_search(tmp_path: Path) -> None:
@@ -88,12 +92,20 @@ def test_everything_at_once_is_not_forgotten(tmp_path: Path) -> None:
         ["forget"],
         ["list", "--frob", "x"],
         ["list", "--store", "off"],
+        ["list", "viking://a", "viking://b"],
     ],
 )
 def test_what_cannot_be_done_is_said_with_a_way_to_find_out(tmp_path: Path, words: list[str]) -> None:
     with pytest.raises(ConfigError) as caught:
         vpi_memory(tmp_path, *words)
     assert "--help" in caught.value.hint
+
+
+def test_a_path_that_is_not_there_is_no_memory(tmp_path: Path) -> None:
+    for path in ("/nowhere/at/all", "./nothing.md", "~/nothing"):
+        with pytest.raises(ConfigError, match="there is no"):
+            vpi_memory(tmp_path, "add", path)
+    assert "stored" in vpi_memory(tmp_path, "add", "/etc/hosts", "is written by hand")
 
 
 def test_a_store_that_is_off_is_an_error(tmp_path: Path) -> None:
@@ -119,6 +131,7 @@ def test_words_after_two_hyphens_are_words() -> None:
         (["memory"], "memory"),
         (["memory", "list"], "memory"),
         (["memory", "search", "x"], "memory"),
+        (["memory", "--project", "list"], "memory"),
         (["memory", "leaks", "in", "parser.py"], ""),
         (["--", "memory"], ""),
     ],

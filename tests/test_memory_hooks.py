@@ -46,7 +46,7 @@ class FakeMemoryStore:
         await self._answer(f"read {uri} {level}")
         return self.text
 
-    async def list(self, uri: str) -> tuple[Node, ...]:
+    async def list(self, uri: str, *, peer: str = "") -> tuple[Node, ...]:
         await self._answer(f"list {uri}")
         return (Node("viking://user/default/memories", True), Node(URI, False, "A gateway.", 20))
 

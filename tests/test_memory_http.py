@@ -69,6 +69,17 @@ def test_recall_asks_for_context_without_a_model_call(tmp_path: Path) -> None:
     }
 
 
+def test_a_search_is_waited_for_like_a_read(tmp_path: Path) -> None:
+    found = {
+        "memories": [],
+        "resources": [{"uri": "viking://resources/.overview.md", "score": 1, "abstract": "what it is"}],
+    }
+    lab = Lab(tmp_path, ok(found), ok({"entries": []}))
+    assert run(lab.memory.find("gateway")) == ()
+    run(lab.memory.search_context(QUERY))
+    assert {sent.timeout for sent in lab.transport.sent} == {10}
+
+
 def test_one_project_is_asked_as_its_peer(tmp_path: Path) -> None:
     lab = Lab(tmp_path, ok({"entries": []}), peer="-work-mine")
     assert run(lab.memory.search_context(QUERY._replace(peer="-work-mine"))) == ()

@@ -64,7 +64,7 @@ def test_an_address_with_a_secret_is_refused(name: str, secret: str) -> None:
 class _Leaked(FakeMemoryStore):
     """A store that an unmasked name got into."""
 
-    async def list(self, uri: str) -> tuple[Node, ...]:
+    async def list(self, uri: str, *, peer: str = "") -> tuple[Node, ...]:
         await super().list(uri)
         return (Node(OLD, False, "", 1, ""),)
 

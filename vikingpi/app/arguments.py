@@ -25,12 +25,13 @@ class Subcommand(NamedTuple):
 
 
 _COMPLETED = ("bash", "fish", "zsh", "models", "providers", "sessions", "--help")
+_MEMORY = ("add", "forget", "list", "search", "show", "--category", "--level", "--limit", "--project", "--help")
 SUBCOMMANDS: dict[str, Subcommand] = {
     "completion": Subcommand("print a script that completes the command line", _COMPLETED),
     "demo": Subcommand("show a takeover without any model or network", ("--keep", "--help")),
     "doctor": Subcommand("say what is configured and what answers", ("--help",)),
     "help": Subcommand("show all options"),
-    "memory": Subcommand("show and change what is remembered", ("add", "forget", "list", "search", "show", "--help")),
+    "memory": Subcommand("show and change what is remembered", _MEMORY),
     "sessions": Subcommand("list the sessions of this folder", ("--all", "--help")),
 }
 

@@ -28,7 +28,7 @@ vpi memory show ADDRESS                           print one entry
 vpi memory add [--category NAME] TEXT...          remember a text, or with a path or a web address take it in
 vpi memory forget ADDRESS...                      delete entries
 
---project      search and add for this folder only, as recallPeerScope "actor" does
+--project      list, search and add for this folder only, as recallPeerScope "actor" does
 --limit N      most results of a search (10)
 --level NAME   abstract, overview or full (full)
 --store NAME   auto, openviking or embedded
@@ -133,8 +133,10 @@ async def _run(asked: Asked, env: Mapping[str, str], cwd: Path, out: TextIO) -> 
 
 
 async def _list(desk: Desk, asked: Asked) -> None:
+    if len(asked.rest) > 1:
+        raise _wrong("list takes one address")
     if asked.rest:
-        for node in await desk.store.list(asked.rest[0]):
+        for node in await desk.store.list(asked.rest[0], peer=desk.peer):
             desk.write(node_line(node))
         return
     roots = ["viking://~/memories"]
@@ -142,7 +144,7 @@ async def _list(desk: Desk, asked: Asked) -> None:
     folders, shown = [(root, 0) for root in roots], 0
     while folders and shown < _MOST_LISTED:
         folder, depth = folders.pop(0)
-        for node in await _entries(desk.store, folder):
+        for node in await _entries(desk, folder):
             if node.folder and depth < _DEPTH:
                 folders.append((node.uri, depth + 1))
             elif not node.folder:
@@ -152,10 +154,10 @@ async def _list(desk: Desk, asked: Asked) -> None:
         desk.write("nothing is remembered yet")
 
 
-async def _entries(store: MemoryStore, folder: str) -> tuple[Node, ...]:
+async def _entries(desk: Desk, folder: str) -> tuple[Node, ...]:
     """List a folder, nothing where it was never made."""
     try:
-        return await store.list(folder)
+        return await desk.store.list(folder, peer=desk.peer)
     except StoreRejected as error:
         if error.status != 404:
             raise
@@ -182,8 +184,7 @@ async def _add(desk: Desk, asked: Asked) -> None:
     text = " ".join(asked.rest).strip()
     if not text:
         raise _wrong("add needs a text")
-    is_place = len(asked.rest) == 1 and (text.startswith(("http://", "https://")) or _is_path(text))
-    if is_place:
+    if len(asked.rest) == 1 and _is_place(text):
         written = await desk.store.add_resource(text)
     else:
         written = await desk.store.write(text, asked.category, peer=desk.writer)
@@ -207,9 +208,15 @@ _ACTS: dict[str, Callable[[Desk, Asked], Awaitable[None]]] = {
 }
 
 
-def _is_path(text: str) -> bool:
-    """Whether a word can only mean a file: it exists and is written like a path."""
-    return text.startswith(("/", "./", "../", "~/")) and Path(text).expanduser().exists()
+def _is_place(text: str) -> bool:
+    """Whether a single word is a web address or the path of a file; ConfigError for a path where nothing is."""
+    if text.startswith(("http://", "https://")):
+        return True
+    if any(map(str.isspace, text)) or not text.startswith(("/", "./", "../", "~/")):
+        return False
+    if not Path(text).expanduser().exists():
+        raise ConfigError(f"there is no {text}", hint="a text that begins like a path has to be more than one word")
+    return True
 
 
 def _wrong(text: str) -> ConfigError:

@@ -28,8 +28,8 @@ class MaskedMemory:
     async def read(self, uri: str, level: Level = "full") -> str:
         return await self._store.read(await self._address(uri), level)
 
-    async def list(self, uri: str) -> tuple[Node, ...]:
-        return await self._store.list(await self._address(uri))
+    async def list(self, uri: str, *, peer: str = "") -> tuple[Node, ...]:
+        return await self._store.list(await self._address(uri), peer=peer)
 
     async def stat(self, uri: str) -> Node:
         return await self._store.stat(await self._address(uri))

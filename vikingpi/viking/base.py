@@ -214,8 +214,8 @@ class MemoryStore(Protocol):
         """Read a file; a folder has an abstract and an overview only."""
         ...
 
-    async def list(self, uri: str) -> tuple[Node, ...]:
-        """Give what is directly in a folder, sorted by address."""
+    async def list(self, uri: str, *, peer: str = "") -> tuple[Node, ...]:
+        """Give what is directly in a folder, sorted by address; a `peer` leaves out the memories of other projects."""
         ...
 
     async def stat(self, uri: str) -> Node: ...

@@ -115,7 +115,7 @@ def stat(db: sqlite3.Connection, uri: str) -> Node:
     return Node(uri, True, f"{len(children(db, uri))} entries")
 
 
-def children(db: sqlite3.Connection, uri: str) -> tuple[Node, ...]:
+def children(db: sqlite3.Connection, uri: str, peer: str = "") -> tuple[Node, ...]:
     """List a folder, at most `MOST_NODES` entries; 404 where there is none, 400 for a file."""
     if uri == SESSIONS:
         return tuple(_sessions(db))
@@ -126,8 +126,11 @@ def children(db: sqlite3.Connection, uri: str) -> tuple[Node, ...]:
     low, high = f"{uri.rstrip('/')}/", f"{uri.rstrip('/')}0"
     rows: list[tuple[str, str, str]] = []
     if uri not in ("viking://", "viking://user", HOME):
-        query = "SELECT uri, body, updated_at FROM item WHERE uri >= ? AND uri < ? ORDER BY uri"
-        rows = db.execute(query, (low, high)).fetchall()
+        query = (
+            "SELECT i.uri, i.body, i.updated_at FROM item AS i JOIN peer AS p ON p.id = i.peer"
+            " WHERE i.uri >= ?1 AND i.uri < ?2 AND (?3 = '' OR p.name IN (?3, '')) ORDER BY i.uri"
+        )
+        rows = db.execute(query, (low, high, peer)).fetchall()
     for full, body, changed in rows:
         child, folder, _ = full[len(low) :].partition("/")
         node = Node(low + child, True) if folder else Node(full, False, abstract(body), len(body), changed)

@@ -67,8 +67,8 @@ class EmbeddedMemory:
     async def read(self, uri: str, level: Level = "full") -> str:
         return await self._file.read(partial(browse.read, uri=browse.canonical(uri), level=level))
 
-    async def list(self, uri: str) -> tuple[Node, ...]:
-        return await self._file.read(partial(browse.children, uri=browse.canonical(uri)))
+    async def list(self, uri: str, *, peer: str = "") -> tuple[Node, ...]:
+        return await self._file.read(partial(browse.children, uri=browse.canonical(uri), peer=peer))
 
     async def stat(self, uri: str) -> Node:
         return await self._file.read(partial(browse.stat, uri=browse.canonical(uri)))

@@ -39,6 +39,8 @@ QUICK_SECONDS = 1.0
 GET_SECONDS = 10.0
 MAX_WAIT = 86_400.0
 
+# A POST that changes nothing: there is no lock that it would have to wait for.
+_ASKING = "/api/v1/search/"
 _CONTROL = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029]+")
 _USERINFO = re.compile(r"//[^/@\s]*@")
 _HTTP_DATE = re.compile(r"(\d{1,2}) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d)")
@@ -134,7 +136,7 @@ class HttpApi:
                 self.endpoint + with_query(path, query or {}),
                 headers=headers,
                 body=data,
-                timeout=GET_SECONDS if method == "GET" else POST_SECONDS,
+                timeout=GET_SECONDS if method == "GET" or path.startswith(_ASKING) else POST_SECONDS,
             )
             status, request_id = reply.status, reply.headers.get("x-request-id", "")
         except NetError as error:

@@ -83,7 +83,8 @@ class HttpMemory:
         listed = "\n".join(f"- {node.uri} {node.abstract}".rstrip() for node in nodes) or "(empty)"
         return listed if level == "overview" else f"{len(nodes)} entries"
 
-    async def list(self, uri: str) -> tuple[Node, ...]:
+    async def list(self, uri: str, *, peer: str = "") -> tuple[Node, ...]:
+        # A project's memories have a folder of their own here.
         answer = await self._api.get("/api/v1/fs/ls", {"uri": await self._space.canonical(uri)})
         return tuple(sorted((_node(as_dict(one)) for one in as_list(answer)), key=lambda node: node.uri))
 
@@ -229,9 +230,14 @@ def _found(answer: object) -> list[Hit]:
     hits: list[Hit] = []
     for group in ("memories", "resources", "skills"):
         hits += [_hit(as_dict(one), "abstract") for one in as_list(groups.get(group))]
-    kept = [hit for hit in hits if not hit.uri.endswith(_PSEUDO) or hit.uri.startswith("viking://resources/")]
+    kept = [hit for hit in hits if not _describes(hit.uri)]
     named = {hit.uri: hit for hit in reversed(kept)}
     return sorted(named.values(), key=lambda hit: -hit.score)
+
+
+def _describes(uri: str) -> bool:
+    """Whether a file says what a folder holds; of a folder of resources that is worth finding."""
+    return uri.endswith(_PSEUDO) and (not uri.startswith("viking://resources/") or uri.count("/") == 3)
 
 
 def _hit(one: Json, field: str) -> Hit:
