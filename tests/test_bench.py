@@ -1,12 +1,13 @@
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import bench
 import pytest
-from figures import Compared, Single, Skipped, Spread, as_json, table
-from lab import KEPT_VARIABLES, Lab
-from paired import BenchError, Command, compare, run, spread
+from figures import Compared, Failed, Single, Skipped, Spread, as_json, table
+from lab import KEPT_VARIABLES, PROJECT, Lab, find_pi
+from paired import BenchError, Command, Unavailable, compare, run, spread
 
 HALF = Spread(0.5, 0.4, 0.7)
 
@@ -31,13 +32,15 @@ def test_a_budget_holds_for_time_and_for_memory() -> None:
 
 
 def test_the_table_shows_what_was_missed_and_what_was_skipped() -> None:
-    text = table([compared(wall=0.7), Single("commit", 3.25, "ms", 2.0, "embedded"), Skipped("row", "no pi")])
+    broken = Failed("other", "it ended with 1")
+    text = table([compared(wall=0.7), Single("commit", 3.25, "ms", 2.0, "embedded"), Skipped("row", "no pi"), broken])
     lines = text.splitlines()
     assert "0.700 (0.400 - 0.700)" in lines[2]
     assert lines[2].endswith("| MISSED |")
-    assert "3.25 ms" in lines[-2]
-    assert "MISSED" in lines[-2]
-    assert lines[-1] == "skipped: row: no pi"
+    assert "3.25 ms" in lines[-3]
+    assert "MISSED" in lines[-3]
+    assert lines[-2:] == ["skipped: row: no pi", "FAILED: other: it ended with 1"]
+    assert not broken.kept
 
 
 def test_figures_can_be_read_by_programs() -> None:
@@ -110,8 +113,32 @@ def test_no_key_of_the_users_reaches_what_is_measured(tmp_path: Path, monkeypatc
 
 def test_a_row_that_needs_pi_is_skipped_where_there_is_none_and_keeps_what_it_found_before(tmp_path: Path) -> None:
     lab = Lab(tmp_path, tmp_path, None, "http://127.0.0.1:1", 1)
-    with pytest.raises(BenchError, match="cannot be had"):
+    with pytest.raises(Unavailable, match="cannot be had"):
         lab.real_pi("--version")
     figures = bench.measure(["10-version", "80-takeover"], lab)
     assert [type(figure) for figure in figures] == [Skipped, Single, Single]
     assert "cannot be had" in figures[0]._asdict()["why"]
+
+
+def test_pi_is_looked_for_where_it_was_named_and_needs_npm_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("VPI_BENCH_PI", raising=False)
+    with pytest.raises(Unavailable, match="npm is needed"):
+        find_pi(tmp_path)
+    monkeypatch.setenv("VPI_BENCH_PI", str(tmp_path))
+    with pytest.raises(Unavailable, match="has no node_modules"):
+        find_pi(tmp_path)
+
+
+def test_the_whole_command_runs_without_npm_and_skips_what_needs_pi(tmp_path: Path) -> None:
+    env = {"PATH": str(tmp_path), "HOME": str(tmp_path), "VPI_BENCH_CACHE": str(tmp_path / "cache")}
+    command = [sys.executable, str(PROJECT / "scripts" / "benchmark" / "bench.py"), "version", "takeover"]
+    env["PYTHONPATH"] = str(PROJECT)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "npm is needed" in done.stderr
+    assert "skipped: 10-version: pi 1.6.0 cannot be had" in done.stdout
+    kinds = [figure["kind"] for figure in json.loads((tmp_path / "cache" / "last.json").read_text())["figures"]]
+    assert kinds == ["skipped", "single", "single"]

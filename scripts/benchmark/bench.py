@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -13,9 +14,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from figures import Figure, Skipped, as_json, table
+from figures import Failed, Figure, Skipped, as_json, table
 from lab import PROJECT, Lab, describe, find_pi, start_model
-from paired import BenchError
+from paired import BenchError, Unavailable
+
+from vikingpi.errors import VpiError
 
 ROWS = PROJECT / "scripts" / "bench.d"
 
@@ -49,15 +52,18 @@ def load(name: str) -> Callable[[Lab], Iterable[Figure]]:
 
 
 def measure(rows: Iterable[str], lab: Lab) -> list[Figure]:
-    """Measure row by row; one that cannot be measured is named and does not stop the rest."""
+    """Measure row by row; one that cannot be measured, or breaks off, is named and does not stop the rest."""
     figures: list[Figure] = []
     for name in rows:
-        start = time.monotonic()
+        start, before = time.monotonic(), len(figures)
         try:
             figures.extend(load(name)(lab))
-        except BenchError as error:
+        except Unavailable as error:
             figures.append(Skipped(name, str(error)))
-        print(f"bench: {name} took {time.monotonic() - start:.0f} s", file=sys.stderr)
+        except (BenchError, VpiError, OSError, RuntimeError, subprocess.SubprocessError, ExceptionGroup) as error:
+            figures.append(Failed(name, f"{type(error).__name__}: {error}"))
+        took = f"bench: {name} took {time.monotonic() - start:.0f} s"
+        print(f"{table(figures[before:])}{took}\n", file=sys.stderr, flush=True)
     return figures
 
 
@@ -97,7 +103,7 @@ def main() -> int:
 def _pi(cache: Path) -> Path | None:
     try:
         return find_pi(cache)
-    except BenchError as error:
+    except Unavailable as error:
         print(f"bench: {error}; rows that need pi are skipped", file=sys.stderr)
         return None
 

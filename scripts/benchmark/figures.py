@@ -63,7 +63,18 @@ class Skipped(NamedTuple):
         return True
 
 
-Figure = Compared | Single | Skipped
+class Failed(NamedTuple):
+    """A row that broke off, and why."""
+
+    name: str
+    why: str
+
+    @property
+    def kept(self) -> bool:
+        return False
+
+
+Figure = Compared | Single | Skipped | Failed
 
 
 def as_json(figure: Figure) -> dict[str, Any]:
@@ -76,7 +87,7 @@ def as_json(figure: Figure) -> dict[str, Any]:
 
 
 def table(figures: Sequence[Figure]) -> str:
-    """Write the comparisons, then the single figures, then what was skipped, in Markdown."""
+    """Write the comparisons, then the single figures, then what was skipped or broke off, in Markdown."""
     lines: list[str] = []
     compared = [figure for figure in figures if isinstance(figure, Compared)]
     if compared:
@@ -87,6 +98,7 @@ def table(figures: Sequence[Figure]) -> str:
         lines += ["", *_rows(("figure", "value", "budget", "", "note"), [_single(each) for each in single])]
     skipped = [figure for figure in figures if isinstance(figure, Skipped)]
     lines += [f"skipped: {each.name}: {each.why}" for each in skipped]
+    lines += [f"FAILED: {each.name}: {each.why}" for each in figures if isinstance(each, Failed)]
     return "\n".join(lines).strip("\n") + "\n"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paired import BenchError, Command
+from paired import BenchError, Command, Unavailable
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 PI_VERSION = "1.6.0"
@@ -46,9 +46,9 @@ class Lab(NamedTuple):
         return Command((str(Path(sys.executable).with_name("vpi")), *arguments), self.work, variables, says)
 
     def real_pi(self, *arguments: str, home: str = "pi", says: str = "") -> Command:
-        """Give a command line of pi with a configuration of its own per `home`; BenchError where there is no pi."""
+        """Give a command line of pi with a configuration of its own per `home`; Unavailable where there is none."""
         if self.pi is None:
-            raise BenchError(f"pi {PI_VERSION} cannot be had")
+            raise Unavailable(f"pi {PI_VERSION} cannot be had")
         place = self._home(home, "models.json")
         (place / "settings.json").write_text('{"quietStartup": true}')
         offline = {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
@@ -90,16 +90,16 @@ def find_pi(cache: Path) -> Path:
     if (place / PI_CLI).is_file() and (place / PI_NODE).is_file():
         return place
     if named:
-        raise BenchError(f"VPI_BENCH_PI={named} has no {PI_CLI} or no {PI_NODE}")
+        raise Unavailable(f"VPI_BENCH_PI={named} has no {PI_CLI} or no {PI_NODE}")
     npm = shutil.which("npm")
     if npm is None:
-        raise BenchError("npm is needed to install pi for the comparison; or set VPI_BENCH_PI")
+        raise Unavailable("npm is needed to install pi for the comparison; or set VPI_BENCH_PI")
     place.mkdir(parents=True, exist_ok=True)
     (place / "package.json").write_text("{}")
     print(f"bench: installing {' and '.join(PI_PACKAGES)} into {place}", file=sys.stderr)
     command = [npm, "install", "--prefix", str(place), "--no-audit", "--no-fund", "--loglevel=error", *PI_PACKAGES]
     if subprocess.run(command, stdout=sys.stderr, check=False).returncode or not (place / PI_NODE).is_file():
-        raise BenchError(f"npm could not install pi into {place}")
+        raise Unavailable(f"npm could not install pi into {place}")
     return place
 
 

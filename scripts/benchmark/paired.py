@@ -22,6 +22,10 @@ class BenchError(Exception):
     """A row cannot be measured; read by whoever runs the bench."""
 
 
+class Unavailable(BenchError):
+    """What a row is measured against cannot be had here."""
+
+
 class Command(NamedTuple):
     """`says` must be in the output. With `on_terminal` the command gets a terminal, and the time ends when it is."""
 

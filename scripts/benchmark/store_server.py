@@ -10,7 +10,7 @@ from collections.abc import Generator
 from typing import Any
 
 from lab import PROJECT, Lab
-from paired import BenchError
+from paired import Unavailable
 
 sys.path.append(str(PROJECT / "scripts" / "live"))
 import openviking_dev
@@ -20,19 +20,19 @@ DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 @contextlib.contextmanager
 def openviking(lab: Lab, name: str) -> Generator[str]:
-    """Give the address of a server of its own per `name`; BenchError when it cannot be had."""
+    """Give the address of a server of its own per `name`; Unavailable when it cannot be had."""
     with openviking_server(lab, name) as server:
         yield server.url
 
 
 @contextlib.contextmanager
 def openviking_server(lab: Lab, name: str) -> Generator[openviking_dev.Server]:
-    """Give a server of its own per `name`; BenchError when it cannot be had."""
+    """Give a server of its own per `name`; Unavailable when it cannot be had."""
     folder = lab.folder / name
     try:
         server = openviking_dev.start(folder, model_url=lab.model_url)
     except (openviking_dev.LabError, OSError) as error:
-        raise BenchError(f"no OpenViking server: {error}") from error
+        raise Unavailable(f"no OpenViking server: {error}") from error
     try:
         yield server
     finally:
