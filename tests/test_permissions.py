@@ -21,21 +21,41 @@ def open_to_others(folder: Path, own: tuple[Path, ...] = ()) -> list[str]:
 
 
 def live(runs: Lab, env: dict[str, str]) -> None:
-    """All that writes: sessions, forks, command output, outbox, store, locks, history, trust, logs."""
+    """All that writes: sessions, forks, command output, outbox, store, locks, history, trust, settings, logs, memory."""
+    (runs.work / "notes.md").write_text("# Notes\n\nThe gateway port is 8443.\n")
+    (runs.work / ".vpi").mkdir()
+    (runs.work / ".vpi" / "config.json").write_text("{}")
     for words in (
         ("-p", "RUN: seq 1 30000"),
         ("-p", "-c", "codename is ALPHA"),
         ("-p", "-c", "--name", "named", "port is P7071"),
+        ("-p", "--approve", "edits", 'CALL: viking_remember {"content": "The port is 8443"}'),
+        ("-p", "--session-id", "own", "hello"),
+        ("-p", "--fork", "own", "hello"),
     ):
         done = runs.run(*words, env=env)
         assert done.returncode == 0, done.stderr
+    for words in (("add", "The port is 8443."), ("add", "./notes.md"), ("search", "port"), ("list",)):
+        runs.run("memory", *words, env=env)  # the server of these tests knows no memories
     terminal = Tty(runs, "-c", env=env)
     try:
+        terminal.wait("Trust this folder?")
+        terminal.send("y\r")
         terminal.wait("ctx")
         terminal.send("SAY: seen\r")
         terminal.wait("\nseen")
         terminal.send("/viking commit\r")
         terminal.wait("commit")
+        terminal.send("!seq 1 30000\r")
+        terminal.wait("30000")
+        terminal.send("/fork\r")
+        terminal.read(0.5)
+        terminal.send("\r")
+        terminal.wait("A fork")
+        terminal.send("\x03")
+        terminal.read(0.2)
+        terminal.send("/export\r")
+        terminal.wait(".html")
         terminal.send("\x04")
         assert terminal.end() == 0, terminal.text()
     finally:
@@ -58,8 +78,17 @@ def test_all_that_a_run_writes_is_private_under_the_widest_umask(tmp_path: Path,
         env = {"OPENVIKING_URL": server.url, "OPENVIKING_API_KEY": "ov-key-123456"}
         live(runs, {**env, "OV_DEBUG_LOG": str(home / "debug.log")})
         names = {path.name for path in home.rglob("*")}
-        assert {"outbox.db", "sessions", "locks", "mask.salt", "history", "tmp"} <= names
+        assert {"outbox.db", "sessions", "locks", "mask.salt", "seal.key", "history", "tmp", "trust.json"} <= names
         assert ("store.db" in names) is (store == "embedded")
+        assert open_to_others(home) == []
+        assert [f"{path.stat().st_mode & 0o777:o}" for path in runs.work.glob("*.html")] == ["600"]
+        for path in home.glob("*.db*"):
+            path.write_bytes(b"no database " * 1000)
+        for path in home.glob("*.json"):
+            path.write_text("{" if path.name in ("identities.json", "routes.json") else path.read_text())
+        runs.run("-p", "hello", env=env)
+        runs.run("memory", "add", "x", env=env)
+        assert (store != "embedded") or any(".corrupt-" in path.name for path in home.iterdir())
         assert open_to_others(home) == []
 
 
