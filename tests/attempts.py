@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import struct
+import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import quote
@@ -108,6 +110,29 @@ ATTEMPTS = {
     "behind a line end in JSON": Attempt(
         "RUN: cat d3", f"ghp_j{MIXED}", ("d3", json.dumps({"text": f"a\nghp_j{MIXED}"}))
     ),
+    "the environment of the process": Attempt("RUN: cat /proc/self/environ", SERVICE),
+    "a variable without a long value": Attempt(
+        "RUN: PGPASSWORD=sh0rtPw cat /proc/self/environ | tr '\\0' ' '", "sh0rtPw"
+    ),
+    "what a shell declares": Attempt("RUN: export DB_PASSWORD=d3claredPw; export -p", "d3claredPw"),
+    "what a shell traces": Attempt("RUN: set -x; true --api-key tr4cedVal99", "tr4cedVal99"),
+    "a remote that git names": Attempt(
+        "RUN: git init -q g && git -C g remote add o https://x:g1tremotePw@git.test/a && git -C g remote -v",
+        "g1tremotePw",
+    ),
+    "the text for an image": Attempt(say(f"![token ghp_i{MIXED}](a.png)"), f"ghp_i{MIXED}"),
+    "in an image": Attempt(call("read", path="e1.png"), "ex1fC0mment99", ("e1.png", "")),
+    "in the path of a file": Attempt(call("read", path=f"/tmp/ghp_p{MIXED}/x"), f"ghp_p{MIXED}"),
+    "in an argument that no tool has": Attempt(call("nosuchtool", deep=[{"token": "n0suchT00l"}]), "n0suchT00l"),
+    "logins of docker": Attempt(
+        "RUN: cat e2",
+        base64.b64encode(b"joe:d0ckerPw").decode()[4:],
+        ("e2", json.dumps({"auths": {"a.test": {"auth": base64.b64encode(b"joe:d0ckerPw").decode()}}})),
+    ),
+    "an argument of mysql": Attempt("RUN: echo mysql -u root -pmysqlS3cret shop", "mysqlS3cret"),
+    "a password on a pipe": Attempt("RUN: true; echo 'p1pedPw9' | sudo -S true", "p1pedPw9"),
+    "a sentence": Attempt("my password is s3ntencePw1", "s3ntencePw1"),
+    "a table": Attempt("RUN: cat e3", "t4bledPw12", ("e3", "| DB_PASSWORD | t4bledPw12 |\n")),
     "a rule of the user's own": Attempt("RUN: cat c3", "ACME-778899", ("c3", "badge ACME-778899\n")),
     "a cookie": Attempt("RUN: cat c4", "c00kie0123456789", ("c4", "Cookie: a=1; sid=c00kie0123456789\n")),
     "a signed URL": Attempt(
@@ -137,12 +162,24 @@ def tell(runs: Lab, url: str) -> None:
     runs.env["OV_DEBUG_LOG"] = str(runs.home / "debug.log")
     for name, content in (each.file for each in ATTEMPTS.values() if each.file[0]):
         (runs.work / name).write_text(content)
+    (runs.work / "e1.png").write_bytes(image_with("Comment", ATTEMPTS["in an image"].secret))
     lines = [*(each.line for each in ATTEMPTS.values()), *(say(text) for text in LOOK_ALIKES.values())]
     away = runs.run("-p", "\n".join(lines), OPENVIKING_URL="http://127.0.0.1:9")
     assert away.returncode == 0, away.stderr
     for text in ("codename is ALPHA", "port is P7071"):
         done = runs.run("-p", "-c", text, OPENVIKING_URL=url)
         assert done.returncode == 0, done.stderr
+
+
+def image_with(keyword: str, text: str) -> bytes:
+    """A PNG image of one pixel with a text in its metadata."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0))
+    body = chunk(b"tEXt", f"{keyword}\0{text}".encode()) + chunk(b"IDAT", zlib.compress(b"\0\0"))
+    return b"\x89PNG\r\n\x1a\n" + head + body + chunk(b"IEND", b"")
 
 
 def traces(secret: str) -> Iterator[bytes]:

@@ -15,6 +15,7 @@ NOT_SAID = {
     "colours inside",
     "across the beginning of what is shown of a long line",
     "a header across the beginning",
+    "in an image",
 }
 
 

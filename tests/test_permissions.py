@@ -21,7 +21,7 @@ def open_to_others(folder: Path, own: tuple[Path, ...] = ()) -> list[str]:
 
 
 def live(runs: Lab, env: dict[str, str]) -> None:
-    """All that writes: sessions, forks, command output, outbox, store, locks, history, trust, settings, logs, memory."""
+    """All that writes: sessions, forks, command output, outbox, store, locks, history, trust, logs, memory."""
     (runs.work / "notes.md").write_text("# Notes\n\nThe gateway port is 8443.\n")
     (runs.work / ".vpi").mkdir()
     (runs.work / ".vpi" / "config.json").write_text("{}")

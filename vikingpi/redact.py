@@ -8,6 +8,7 @@ cannot begin again inside itself.
 
 from __future__ import annotations
 
+import base64
 import functools
 import hashlib
 import os
@@ -197,7 +198,7 @@ class _Work:
         return f"[masked:{kind}:{digest.hexdigest()}]"
 
     def shape(self, shape: Shape, *, escapes: bool) -> None:
-        check = _CHECKS.get(shape.kind, _is_real)
+        check = _CHECKS.get(shape.check or shape.kind, _is_real)
         self.sub(shape.kind, shape.pattern, shape.group, check)
         if escapes and shape.escaped:
             self.sub(shape.kind, shape.escaped, 1, check)
@@ -336,6 +337,20 @@ def _is_quoted(value: str) -> bool:
     return not (_regex(r"[A-Za-z_-]+").fullmatch(value) and any(hint in value.lower() for hint in _HINTS))
 
 
+def _is_said(value: str) -> bool:
+    """Check a value that a sentence or a table gives to a name."""
+    return _is_bare(value.rstrip(".!?)"), "")
+
+
+def _is_basic(value: str) -> bool:
+    """Check for `user:password` in base64."""
+    try:
+        text = base64.b64decode(value, validate=True).decode("ascii")
+    except ValueError:
+        return False
+    return ":" in text and text.isprintable()
+
+
 def _is_bare(value: str, name: str) -> bool:
     """Check a value that may as well be code, a type or a word."""
     if len(value) < 6 or value.isalpha():
@@ -355,4 +370,6 @@ _CHECKS: dict[str, Callable[[str], bool]] = {
     "password": _is_url_password,
     "hash": bool,
     "jwt": bool,
+    "said": _is_said,
+    "basic": _is_basic,
 }

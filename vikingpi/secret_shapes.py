@@ -9,7 +9,8 @@ from typing import NamedTuple
 class Shape(NamedTuple):
     """`hints`: one of them (lower case) is in every text that can match; `group` is the part that is secret.
 
-    `escaped` finds it behind an escape sequence, as its group 1.
+    `escaped` finds it behind an escape sequence, as its group 1. `check` names what a value must be, the kind's own
+    rule where it is "".
     """
 
     kind: str
@@ -17,6 +18,7 @@ class Shape(NamedTuple):
     pattern: str
     group: int
     escaped: str = ""
+    check: str = ""
 
 
 @functools.cache
@@ -33,8 +35,20 @@ def shapes() -> tuple[Shape, ...]:
         for kind, hints, token in _TOKENS
     )
     places = (Shape(kind, tuple(hints.split()), pattern, group) for kind, hints, pattern, group in _PLACES)
-    return (*tokens, *places)
+    words = (Shape("password", tuple(hints.split(" ")), pattern, 1, check=check) for hints, check, pattern in _WORDS)
+    return (*tokens, *places, *words)
 
+
+# Names that mean a secret, without what stands before them.
+NAMES = (
+    r"pass(?:word|wd|phrase|code)?|pwd|passwort|secret|token|api[_-]?key|app[_-]?key|access[_-]?key|auth[_-]?key"
+    r"|(?:private|account|shared|master|signing|encryption|service|license|subscription|client)[_-]?key(?:[_-]data)?"
+    r"|credentials?"
+)
+SUFFIX = (
+    r"(?:[_-]?(?:key|token|value|base|string|access[_-]?key|prod|production|dev|test|staging|live|[0-9]{1,3})){0,3}"
+)
+NAMED = rf"(?:{NAMES}){SUFFIX}(?![A-Za-z0-9])"
 
 # What an escape sequence ends with is no part of a word: \n, \x3d, \u003d, %3D.
 _ESCAPE = r"(?:\\(?:[nrtbfv0]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})|%[0-9A-Fa-f]{2})"
@@ -54,7 +68,7 @@ _TOKENS = (
         "glpat- glptt- gldt- glrt- glcbt- glsoat- glagent- gloas- glft- glimt- glffct-",
         r"gl(?:pat|ptt|dt|rt|cbt|soat|agent|oas|ft|imt|ffct)-[A-Za-z0-9_.-]{16,}",
     ),
-    ("slack", "xox xapp-", r"xox[abceoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,}|xapp-[0-9]-[A-Za-z0-9-]{16,}"),
+    ("slack", "xox xapp-", r"xox[abcdeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,}|xapp-[0-9]-[A-Za-z0-9-]{16,}"),
     ("discord", "discord bot", r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}"),
     ("huggingface", "hf_ api_org_", r"(?:hf|api_org)_[A-Za-z0-9]{20,}"),
     ("aws", "akia asia abia acca", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}"),
@@ -102,7 +116,7 @@ _TOKENS = (
         "part",
         "sk- aiza gh github_pat_ gl xox hf_ akia asia npm_ pypi-age k_live_ k_test_ whsec_ dop_v1_ shp hvs. gsk_ xai-"
         " pplx- nvapi- dckr_ atatt3 figd_ eyj",
-        r"(?:sk-(?:ant|or|proj|svcacct|admin)-|AIza|gh[pousr]_|github_pat_|gl(?:pat|rt|dt|ptt|soat)-|xox[abceoprs]-|hf_"
+        r"(?:sk-(?:ant|or|proj|svcacct|admin)-|AIza|gh[pousr]_|github_pat_|gl(?:pat|rt|dt|ptt|soat)-|xox[abcdeoprs]-|hf_"
         r"|A[KS]IA|npm_|pypi-AgE|[sr]k_(?:live|test)_|whsec_|dop_v1_|shp(?:at|ca|pa|ss)_|hvs\.|gsk_|xai-|pplx-|nvapi-"
         r"|dckr_(?:pat|oat)_|AT[AC]TT3|figd_|eyJ[A-Za-z0-9_-]{8,2000}\.)"
         r"(?=[A-Za-z]{0,7}[0-9])(?=[0-9]{0,7}[A-Za-z])[A-Za-z0-9_-]{8,}",
@@ -116,7 +130,7 @@ _PLACES = (
     (
         "hash",
         "$",
-        r"(?<![\w$])\$(?:[1256y]|2[abxy]|argon2(?:id?|d))\$[A-Za-z0-9./,=+-]{1,40}\$[A-Za-z0-9./+$]{20,200}",
+        r"(?<![\w$])\$(?:[1256y]|apr1|2[abxy]|argon2(?:id?|d))\$[A-Za-z0-9./,=+-]{1,40}\$[A-Za-z0-9./+$]{20,200}",
         0,
     ),
     ("hash", "$2", r"(?<![\w$])\$2[abxy]\$[0-9]{2}\$[A-Za-z0-9./]{53}", 0),
@@ -140,18 +154,55 @@ _PLACES = (
     ("url", "://", r"://(?=[A-Za-z_-]{0,100}[0-9])([A-Za-z0-9_-]{20,128})@", 1),
     ("azure", "key= sig=", r"(?i)(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{20,256}={0,2})", 1),
     ("signature", "sig", r"(?i)[?&;](?:sig|x-(?:amz|goog)-signature)=([A-Za-z0-9%+/=_-]{20,1024})", 1),
+    ("pem", "private-lines", r"Private-Lines: \d{1,3}\r?\n((?:[A-Za-z0-9+/=]{4,80}(?:\r?\n|\Z)){1,200})", 1),
+    ("key", '"kty"', r"""["'](?:d|p|q|dp|dq|qi|k)["']\s{0,3}:\s{0,3}["']([A-Za-z0-9_-]{20,4096})["']""", 1),
     ("password", "login password", r"\blogin\s{1,9}\S{1,128}\s{1,9}password\s{1,9}(\S{1,256})", 1),
     ("password", "curl", r"""\bcurl\s[^\n|;]{0,300}?(?:-u|--user)[ =]?["']?[^\s:"']{1,64}:([^\s"']{3,256})""", 1),
     ("password", "sshpass", r"""\bsshpass\s{1,4}-p\s{0,4}["']?([^\s"']{3,256})""", 1),
 )
 
-# Names that mean a secret, without what stands before them.
-NAMES = (
-    r"pass(?:word|wd|phrase|code)?|pwd|passwort|secret|token|api[_-]?key|app[_-]?key|access[_-]?key|auth[_-]?key"
-    r"|(?:private|account|shared|master|signing|encryption|service|license|subscription|client)[_-]?key(?:[_-]data)?"
-    r"|credentials?"
+_VALUE = r"""["'`]?([^\s"'`|]{3,128})"""
+_CALLED = rf"[\w.-]{{0,48}}?{NAMED}"
+
+# Hints, what the value must be, and a pattern whose group 1 it is: arguments of programs and functions, and sentences.
+_WORDS = (
+    ("mysql", "", r"\bmysql\w{0,8}\b[^\n|;]{0,200}?\s-p([^\s\"']{4,128})"),
+    ("redis-cli", "", rf"\bredis-cli\b[^\n|;]{{0,200}}?\s(?:-a|--pass)[ =]{_VALUE}"),
+    ("ldap", "", rf"\bldap\w{{3,10}}\b[^\n|;]{{0,300}}?\s-w\s{{0,3}}{_VALUE}"),
+    ("login", "", rf"\b(?:docker|podman|nerdctl|buildah|oras)\s+login\b[^\n|;]{{0,200}}?\s-p[ =]?{_VALUE}"),
+    (
+        "htpasswd",
+        "",
+        rf"\bhtpasswd\s{{1,3}}-[a-zA-Z]*b[a-zA-Z]*\s{{1,3}}\S{{1,200}}\s{{1,3}}\S{{1,64}}\s{{1,3}}{_VALUE}",
+    ),
+    ("smbclient", "", rf"\bsmbclient\b[^\n|;]{{0,200}}?\s-U\s{{0,3}}[\"']?[^\s%\"']{{1,64}}%{_VALUE}"),
+    ("openssl", "", rf"\bopenssl\b[^\n|;]{{0,200}}?\s-[kK]\s{{1,3}}{_VALUE}"),
+    (
+        "sudo password-stdin chpasswd",
+        "",
+        r"""\becho\s{1,4}(?:-n\s{1,4})?["']?([^\s"'|$]{4,128})["']?\s{0,4}\|\s{0,4}"""
+        r"(?:sudo\s(?:-\S{1,8}\s{1,4}){0,3}-S|sudo\s-S|(?:sudo\s)?chpasswd|[^\n|;]{0,200}--password-stdin)",
+    ),
+    (
+        "auth login(",
+        "",
+        r"""(?i)(?:\bauth\s{0,3}=\s{0,3}|(?:basic|digest)_?auth|\.login)\(\s{0,3}["'][^"'\s]{1,64}["']\s{0,3},\s{0,3}"""
+        r"""["']([^"'\r\n]{3,128})["']""",
+    ),
+    ("auth", "basic", r"""(?i)\b_?auth["']?\s{0,4}[:=]\s{0,4}["']?([A-Za-z0-9+/]{8,1024}={0,2})(?![A-Za-z0-9+/=])"""),
+    ("key=", "", rf"""(?i)\bkey=["']{_CALLED}["'][^<>\n]{{0,60}}>([^<>\s]{{4,256}})</"""),
+    (
+        "env arg config",
+        "",
+        rf"(?im)^[ \t>+$]{{0,8}}(?:(?-i:ENV|ARG|setenv)|git\sconfig(?:\s--\w+)?)"
+        rf"[ \t]{{1,4}}{_CALLED}[ \t]{{1,4}}{_VALUE}",
+    ),
+    ("|", "said", rf"(?i)\|[ \t]{{0,40}}`?{_CALLED}`?[ \t]{{0,40}}\|[ \t]{{0,40}}{_VALUE}[ \t]{{0,40}}\|"),
+    ("\t", "said", rf"(?im)^{_CALLED}\t{{1,4}}{_VALUE}[ \t]{{0,8}}$"),
+    (
+        "pass pwd secret token key credential",
+        "said",
+        r"(?i)\b(?:pass(?:word|phrase|code)?|pwd|passwort|secret|(?:api|access|secret)[ _-]?key|token|credentials?)"
+        rf"(?:\s(?:for|of|to)\s[^\s:=]{{1,40}}){{0,2}}\s(?:is|was|ist|will\sbe):?\s{_VALUE}",
+    ),
 )
-SUFFIX = (
-    r"(?:[_-]?(?:key|token|value|base|string|access[_-]?key|prod|production|dev|test|staging|live|[0-9]{1,3})){0,3}"
-)
-NAMED = rf"(?:{NAMES}){SUFFIX}(?![A-Za-z0-9])"
