@@ -11,8 +11,10 @@ from vikingpi.app.wiring import Seams, build_app, prepare
 from vikingpi.errors import ProviderError, SessionError
 from vikingpi.llm.base import Request
 from vikingpi.llm.scripted import ScriptedProvider, Step, scripted_model
-from vikingpi.messages import text_of
+from vikingpi.messages import ToolCall, text_of, user_text
 from vikingpi.net import HttpTransport
+from vikingpi.session.catalog import default_directory
+from vikingpi.session.file import create_session
 from vikingpi.session.navigate import user_entries
 from vikingpi.session.tree import build_context
 
@@ -28,7 +30,7 @@ def play(folder: Path, work: Callable[[App], Awaitable[None]], store: str = "emb
     env = {"VPI_HOME": str(folder / "home"), "HOME": str(folder), "PATH": "/usr/bin:/bin"}
     project = folder / "project"
     project.mkdir(exist_ok=True)
-    options = RunOptions(store="off" if store == "off" else "embedded")
+    options = RunOptions(store="off" if store == "off" else "embedded" if store == "embedded" else None)
 
     async def run() -> None:
         async with asyncio.TaskGroup() as group:
@@ -145,3 +147,65 @@ def test_what_is_left_is_summed_up_when_that_is_asked_for(tmp_path: Path) -> Non
         assert summary.raw["usage"]["totalTokens"] > 0
 
     play(tmp_path, work)
+
+
+def elsewhere(folder: Path, name: str, *, gone: bool = False) -> str:
+    """Keep a session of another folder and return its id."""
+    place = folder / name
+    place.mkdir()
+    home = folder / "home"
+    log = create_session(default_directory(home / "sessions", str(place)), str(place), home / "locks")
+    log.append_message(user_text("of another folder", 1))
+    log.close()
+    if gone:
+        place.rmdir()
+    return log.id
+
+
+def test_a_session_of_another_folder_goes_on_in_that_folder(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    wanted = elsewhere(tmp_path, "other")
+
+    async def work(app: App) -> None:
+        await app.submit("one")
+        first = app.parts.session.id
+        assert (app.parts.cwd, app.status().cwd) == (tmp_path / "project", str(tmp_path / "project"))
+        await resume(app, wanted)
+        assert (app.parts.cwd, app.status().cwd) == (other, str(other))
+        assert (await app.shell.run("pwd", lambda text: None)).output == f"{other}\n"
+        assert str(other) in app.parts.agent.deps.system()
+        app.approval.choose("edits")
+        edit = ToolCall("c1", "write", {"path": "new.txt", "content": "x"})
+        assert await app.parts.hooks.tool_call(edit) is None
+        assert [info.id for info in other_sessions(app)] == [wanted]
+        await app.new_session()
+        assert (app.parts.cwd, app.parts.session.cwd) == (other, str(other))
+        await resume(app, first)
+        assert app.parts.cwd == tmp_path / "project"
+
+    play(tmp_path, work)
+
+
+def test_a_session_whose_folder_is_gone_goes_on_where_one_is(tmp_path: Path) -> None:
+    wanted = elsewhere(tmp_path, "gone", gone=True)
+
+    async def work(app: App) -> None:
+        await resume(app, wanted)
+        assert app.parts.cwd == tmp_path / "project"
+        assert any(f"{tmp_path / 'gone'} is gone; working in" in notice for notice in app.parts.notices)
+
+    play(tmp_path, work)
+
+
+def test_a_session_of_an_excluded_folder_is_not_captured_from_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.json").write_text(f'{{"bypassPatterns": ["{tmp_path}/secret"]}}')
+    wanted = elsewhere(tmp_path, "secret")
+
+    async def work(app: App) -> None:
+        assert app.parts.takeover is not None
+        await resume(app, wanted)
+        assert app.parts.takeover is None
+        assert "the context store is off: this folder is excluded by bypassPatterns" in app.parts.notices
+
+    play(tmp_path, work, store="auto")

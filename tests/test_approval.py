@@ -28,8 +28,8 @@ class Desk:
         self.chooser = Recorder(*answers)
         self.session = memory_session(str(folder))
         self.events: list[Event] = []
-        self.approval = Approval(mode, "off", folder, lambda: None if nobody else self.chooser, str.upper)
-        self.approval.attach(self.session, keep=False)
+        self.approval = Approval(mode, "off", lambda: None if nobody else self.chooser, str.upper)
+        self.approval.attach(self.session, folder, keep=False)
 
     def put(self, name: str, **arguments: Any) -> Block | None:
         ctx = SessionContext(self.session, Settings, self.events.append)
@@ -145,8 +145,8 @@ def test_a_file_of_a_stranger_can_only_make_it_stricter(
         session = memory_session(str(tmp_path))
         names = ("mode", "seal") if kind == TYPE else ("approval", "approvalSeal")
         session.append_custom(kind, dict(zip(names, (mode, seal), strict=True)))
-        approval = Approval(None, setting, tmp_path, lambda: None, str.upper)
-        approval.attach(session, keep=False)
+        approval = Approval(None, setting, lambda: None, str.upper)
+        approval.attach(session, tmp_path, keep=False)
         return approval.mode
 
     strictness: tuple[Mode, ...] = ("off", "edits", "ask", "read-only")

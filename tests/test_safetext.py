@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vikingpi.safetext import Cleaner, ascii_json, cells, cut_cells, literal, one_line, plain
+from vikingpi.safetext import Cleaner, ascii_json, cells, cut_cells, literal, one_line, plain, wrapped
 
 HOSTILE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\u200b\ufeff]")
 
@@ -132,3 +132,36 @@ def test_json_for_a_terminal_says_the_same(text: str) -> None:
     safe = ascii_json(written)
     assert json.loads(safe) == {"x": text}
     assert HOSTILE.search(safe) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "lines"),
+    [
+        ("", 5, [""]),
+        ("one two", 7, ["one two"]),
+        ("one two three", 7, ["one two", "three"]),
+        ("one two  three", 8, ["one two", "three"]),
+        ("  one two", 6, ["  one", "two"]),
+        ("a verylongword b", 6, ["a", "verylo", "ngword", "b"]),
+        ("漢字 漢字漢字", 4, ["漢字", "漢字", "漢字"]),
+        ("x", 0, ["x"]),
+    ],
+)
+def test_a_line_is_broken_at_its_blanks(text: str, limit: int, lines: list[str]) -> None:
+    assert wrapped(text, limit) == lines
+
+
+def test_a_long_word_can_stay_whole() -> None:
+    assert wrapped("see https://example.org/a now", 10, break_words=False) == [
+        "see",
+        "https://example.org/a",
+        "now",
+    ]
+    assert wrapped("verylongword", 4, break_words=False) == ["verylongword"]
+
+
+@given(st.text(alphabet="ab 漢e\u0301", max_size=40), st.integers(2, 12))
+def test_broken_lines_fit_and_lose_only_blanks(text: str, limit: int) -> None:
+    lines = wrapped(text, limit)
+    assert all(cells(line) <= limit for line in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")

@@ -180,3 +180,35 @@ def test_a_choice_without_a_terminal_is_refused(runs: Lab) -> None:
     done = runs.run("-r", "hello")
     assert done.returncode == 2
     assert b"needs a terminal" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (("-c", "-r"), b"--continue and --resume"),
+        (("--session", "x", "-c"), b"--continue and --session"),
+        (("--fork", "x", "--no-session"), b"--fork and --no-session"),
+    ],
+)
+def test_flags_that_name_two_sessions_are_refused(runs: Lab, flags: tuple[str, ...], named: bytes) -> None:
+    done = runs.run(*flags, "-p", "hello")
+    assert done.returncode == 2
+    assert named + b" cannot be together" in done.stderr
+
+
+def test_a_session_of_another_folder_is_resumed_in_that_folder(runs: Lab) -> None:
+    here, there = runs.work, runs.folder / "there"
+    there.mkdir()
+    runs.work = there
+    assert runs.run("-p", "SAY: from there", "--store", "off").returncode == 0
+    runs.work = here
+    tty = start(runs, "-r", "--store", "off", ready="no other session here", columns=160)
+    try:
+        tty.send("\t")
+        tty.wait("> SAY: from there")
+        tty.send("\r")
+        tty.wait(f"Commands run in {there} now.")
+        say(tty, "!pwd", f"\n{there}\n")
+        assert tty.text().rstrip().split("\n")[-1].startswith(f"{there} · ")
+    finally:
+        tty.close()

@@ -5,6 +5,7 @@ from ui_fake import text_answer
 
 from vikingpi import events
 from vikingpi.messages import ImagePart, Message, TextPart, ToolCall, ToolResultMessage, UserMessage, user_text
+from vikingpi.ui.lines import Line
 from vikingpi.ui.printer import Printer, print_past
 from vikingpi.ui.render import Painter
 from vikingpi.ui.rows import heads, results, running
@@ -211,3 +212,17 @@ def test_a_long_command_is_shown_whole() -> None:
     command = "echo " + "a" * 100 + "; rm -r x"
     live.event(events.ToolEnd(ToolCall("c", "bash", {"command": command}), result("")))
     assert "".join(line.strip() for line in out.plain()) == f"$ {command}"
+
+
+def test_a_long_line_is_broken_at_its_blanks_and_addresses_stay_whole() -> None:
+    lines: list[str] = []
+    printer = Printer(lambda shown, gap: lines.extend(shown), lambda: 20, PLAIN)
+    printer.line(Line("the key is refused by https://api.example.org/v1 now", "info", "check the key of lab"))
+    assert [re.sub(r"\x1b\[\d*m", "", line) for line in lines] == [
+        "the key is refused",
+        "by",
+        "https://api.example.org/v1",
+        "now",
+        "hint: check the key",
+        "of lab",
+    ]

@@ -159,6 +159,10 @@ class FakeParts:
     notices: tuple[str, ...] = ()
     memory: FakeMemory | None = None
 
+    @property
+    def cwd(self) -> Path:
+        return Path(self.session.cwd)
+
 
 class FakeShell:
     """Runs commands for real and keeps what came of them."""

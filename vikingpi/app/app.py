@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from vikingpi.agent.hooks import HookChain, StartReason
@@ -80,8 +81,14 @@ class Parts(NamedTuple):
     model: Model
     thinking_level: str
     notices: tuple[str, ...]
+    folder: Folder
     reason: StartReason = "startup"
     memory: MemoryControl | None = None
+
+    @property
+    def cwd(self) -> Path:
+        """The folder that tools and commands work in."""
+        return self.folder.cwd
 
 
 class Status(NamedTuple):
@@ -116,7 +123,6 @@ class App:
         self.settings = settings
         self.quit_requested = False
         self.parts: Parts
-        self.folder: Folder
         self.busy = asyncio.Lock()
         self.commands: tuple[Command, ...] = ()
         self.library = Library()
@@ -198,7 +204,7 @@ class App:
         if measured != self._measured:
             self._measured, self._context_tokens = measured, agent.context_tokens()
         return Status(
-            session.cwd,
+            str(parts.cwd),
             session.known.name or "",
             f"{model.provider}/{model.id}",
             agent.deps.thinking_level,

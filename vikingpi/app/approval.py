@@ -69,13 +69,12 @@ class Approval(AgentHooks):
         self,
         given: Mode | None,
         setting: Mode,
-        cwd: Path,
         chooser: Callable[[], Chooser | None],
         seal: Callable[[str], str],
     ) -> None:
         self._given: Mode | None = given
         self.setting: Mode = setting
-        self._cwd = cwd
+        self._cwd = Path()
         self._chooser = chooser
         self._seal = seal
         self._mode: Mode = given if given is not None else setting
@@ -87,9 +86,9 @@ class Approval(AgentHooks):
     def mode(self) -> Mode:
         return self._mode
 
-    def attach(self, session: SessionLog, *, keep: bool) -> None:
+    def attach(self, session: SessionLog, cwd: Path, *, keep: bool) -> None:
         """Take over a session that was opened; `keep` the mode in use instead of what it remembers."""
-        self._session = session
+        self._session, self._cwd = session, cwd
         self._allowed.clear()
         if not keep:
             self._mode = self._given or self._on(session)

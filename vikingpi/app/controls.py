@@ -57,7 +57,7 @@ class Sessions:
         if self._is_open(path):
             navigate.set_name(self._app.parts.session, name)
             return
-        session = open_session(path, self._app.folder.paths.locks)
+        session = open_session(path, self._app.parts.folder.paths.locks)
         try:
             before = path.stat()
             navigate.set_name(session, name)
@@ -71,7 +71,7 @@ class Sessions:
         if self._is_open(path):
             raise SessionError("this session is open; /new or /resume first")
         info = next((info for info in self.list(everywhere=True) if info.path == path), None)
-        lock = lock_session(self._app.folder.paths.locks, info.id) if info is not None else None
+        lock = lock_session(self._app.parts.folder.paths.locks, info.id) if info is not None else None
         try:
             path.unlink()
         except OSError as error:

@@ -28,11 +28,19 @@ class Folder(NamedTuple):
         """The cwd to filter by, None where the folder itself does."""
         return str(self.cwd) if self.flat else None
 
+    def at(self, cwd: Path) -> Folder:
+        """Where the sessions of another working folder are."""
+        path = self.path if self.flat else default_directory(self.paths.sessions, str(cwd))
+        return self._replace(path=path, cwd=cwd)
+
 
 class Opened(NamedTuple):
+    """`cwd` is where work goes on, None where it stays as it is."""
+
     session: SessionLog
     reason: StartReason
     notices: tuple[str, ...] = ()
+    cwd: Path | None = None
 
 
 def session_folder(chosen: str, paths: Paths, cwd: Path) -> Folder:
@@ -40,6 +48,23 @@ def session_folder(chosen: str, paths: Paths, cwd: Path) -> Folder:
     if chosen:
         return Folder(Path(chosen).expanduser().absolute(), True, paths, cwd)
     return Folder(default_directory(paths.sessions, str(cwd)), False, paths, cwd)
+
+
+def check_one_session(options: RunOptions) -> None:
+    """Raise ConfigError where flags name more than one session."""
+    flags = {
+        "--continue": options.continue_session,
+        "--resume": options.resume,
+        "--session": options.session,
+        "--session-id": options.session_id,
+        "--fork": options.fork,
+        "--no-session": options.no_session,
+    }
+    given = [name for name, value in flags.items() if value]
+    if len(given) > 1:
+        raise ConfigError(
+            f"{' and '.join(given)} cannot be together: each says which session to use", hint="give one of them"
+        )
 
 
 def open_chosen(options: RunOptions, folder: Folder) -> Opened:
@@ -81,12 +106,17 @@ async def learn_start(session: SessionLog) -> None:
         known.learn(*found)
 
 
+def open_named(path: Path, folder: Folder) -> Opened:
+    """Open a session that the user named: work goes on in its own folder, where that still exists."""
+    session = open_session(path, folder.paths.locks, cwd=str(folder.cwd))
+    if Path(session.cwd).is_dir():
+        return Opened(session, "resume", session.notices, Path(session.cwd))
+    gone = f"the session's folder {session.cwd} is gone; working in {folder.cwd}"
+    return Opened(session, "resume", (*session.notices, gone))
+
+
 def _by_name(name: str, folder: Folder) -> Opened:
-    session = open_session(find(name, folder.path, root=folder.paths.sessions), folder.paths.locks)
-    notices = session.notices
-    if not Path(session.cwd).is_dir():
-        notices += (f"the session's folder {session.cwd} is gone; working in {folder.cwd}",)
-    return Opened(session, "resume", notices)
+    return open_named(find(name, folder.path, root=folder.paths.sessions), folder)
 
 
 def _one_wish(options: RunOptions) -> None:

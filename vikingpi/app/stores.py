@@ -35,6 +35,7 @@ from vikingpi.viking.http_sessions import HttpSessions
 from vikingpi.viking.ledger import Ledger, open_ledger
 
 Kind = Literal["openviking", "embedded", "off"]
+BYPASSED = "this folder is excluded by bypassPatterns"
 
 
 class StoreChoice(NamedTuple):
@@ -75,7 +76,7 @@ def choose_store(flag: str | None, settings: Settings, endpoint: Endpoint | None
     if wanted == "off":
         return StoreChoice("off", None)
     if bypassed and flag is None:
-        return StoreChoice("off", None, "this folder is excluded by bypassPatterns")
+        return StoreChoice("off", None, BYPASSED)
     if not settings.enabled or not settings.sync_turns:
         return StoreChoice("off", None, f"{'enabled' if not settings.enabled else 'syncTurns'} is false")
     if wanted == "openviking" or (wanted == "auto" and endpoint is not None):

@@ -8,16 +8,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from vikingpi.app.app import App
-from vikingpi.app.sessions import Opened
+from vikingpi.app.sessions import Opened, open_named
 from vikingpi.errors import SessionError
 from vikingpi.session.catalog import SessionInfo, find, list_sessions
-from vikingpi.session.file import fork_session, open_session
+from vikingpi.session.file import fork_session
 from vikingpi.session.navigate import add_branch_summary, left_behind, pick
 
 
 def other_sessions(app: App, *, everywhere: bool = False) -> tuple[SessionInfo, ...]:
     """List the sessions of this folder, or of all folders, the newest first."""
-    folder, root = app.folder, app.folder.paths.sessions
+    folder, root = app.parts.folder, app.parts.folder.paths.sessions
     if not everywhere or folder.flat:
         return list_sessions(folder.path, None if everywhere else folder.made_in)
     below = [path for path in root.iterdir() if path.is_dir()] if root.is_dir() else []
@@ -27,17 +27,13 @@ def other_sessions(app: App, *, everywhere: bool = False) -> tuple[SessionInfo, 
 
 async def resume(app: App, session: str | Path) -> None:
     """Close the open session and go on with another one, named by its path, its id or the beginning of that."""
-    folder = app.folder
+    folder = app.parts.folder
     path = session if isinstance(session, Path) else find(session, folder.path, root=folder.paths.sessions)
     here = app.parts.session.path
     if here is not None and path.exists() and here.exists() and path.samefile(here):
         raise SessionError("this session is already open")
 
-    def choose() -> Opened:
-        opened = open_session(path, folder.paths.locks, cwd=str(folder.cwd))
-        return Opened(opened, "resume", opened.notices)
-
-    await app.switch("resume", choose)
+    await app.switch("resume", lambda: open_named(path, folder))
 
 
 async def fork(app: App, entry_id: str) -> str:
@@ -76,6 +72,6 @@ async def go_to(app: App, entry_id: str, summary: str | None = None) -> str:
 
 
 def _copy(app: App, at: str | None) -> Opened:
-    folder, source = app.folder, app.parts.session
+    folder, source = app.parts.folder, app.parts.session
     copy = fork_session(source, folder.path, source.cwd, folder.paths.locks, at=at, clock=source.clock)
     return Opened(copy, "fork", copy.notices)

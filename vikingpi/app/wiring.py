@@ -25,8 +25,16 @@ from vikingpi.app.options import RunOptions
 from vikingpi.app.resources import Places, find_library, system_file
 from vikingpi.app.seals import make_seal
 from vikingpi.app.secrets import REDACT_OFF, make_redactor, mask_of
-from vikingpi.app.sessions import Folder, Opened, learn_start, new_session, open_chosen, session_folder
-from vikingpi.app.stores import OpenStore, StoreChoice, build_takeover, choose_store, open_store
+from vikingpi.app.sessions import (
+    Folder,
+    Opened,
+    check_one_session,
+    learn_start,
+    new_session,
+    open_chosen,
+    session_folder,
+)
+from vikingpi.app.stores import BYPASSED, OpenStore, StoreChoice, build_takeover, choose_store, open_store
 from vikingpi.commands.chooser import Chooser
 from vikingpi.config.load import bypassed, load
 from vikingpi.config.model import Settings
@@ -84,7 +92,8 @@ class Seams(NamedTuple):
 
 
 def prepare(options: RunOptions, env: Mapping[str, str], cwd: Path) -> Prepared:
-    """Read configuration and model catalogue; ConfigError when something in them is wrong."""
+    """Read configuration and model catalogue; ConfigError when something in them or in the flags is wrong."""
+    check_one_session(options)
     paths = locate(env)
     trusted = is_trusted(paths, cwd, options.trust)
     loaded = load(paths, cwd, env, trusted=trusted)
@@ -142,7 +151,6 @@ def build_app(prepared: Prepared, mode: Mode, spawn: Spawn, seams: Seams | None 
         seams = Seams(transport, find_provider(transport, loading))
     builder = _Builder(prepared, mode, spawn, seams)
     app = App(prepared.settings, builder.open_parts, builder.close)
-    app.folder = prepared.folder
     builder.chooser = lambda: app.chooser
     builder.settings = lambda: app.settings
     app.approval = builder.approval
@@ -173,12 +181,13 @@ class _Builder:
         self._seams = seams
         self._store: OpenStore | None = None
         self._agent: Agent | None = None
+        self._folder: Folder = prepared.folder
         self.chooser: Callable[[], Chooser | None] = lambda: None
         self.settings: Callable[[], Settings] = lambda: prepared.settings
         kept = partial(kept_random, prepared.paths.data / "seal.key")
         self._seal = make_seal(kept if not prepared.options.no_session else partial(os.urandom, 16))
         self.approval = Approval(
-            prepared.options.approve, prepared.settings.approval, prepared.cwd, lambda: self.chooser(), self._seal
+            prepared.options.approve, prepared.settings.approval, lambda: self.chooser(), self._seal
         )
         self._redactor = make_redactor(
             prepared.settings,
@@ -196,19 +205,16 @@ class _Builder:
         """Open a session, the chosen one at start-up and an empty one later, and all that belongs to it."""
         prepared, options = self._prepared, self._prepared.options
         if choose is None:
-            choose = (
-                partial(new_session, prepared.folder)
-                if reason == "new"
-                else partial(open_chosen, options, prepared.folder)
-            )
+            opener = new_session if reason == "new" else partial(open_chosen, options)
+            choose = partial(opener, self._folder)
         opened = choose()
-        session = opened.session
+        session, folder = opened.session, self._folder.at(opened.cwd or self._folder.cwd)
         try:
             fixed = self._seams.model
             model = ModelChoice(fixed, "off") if fixed is not None else await self._choose(session, reason)
             notices = self._start_notices(reason, opened, model)
             ctx = SessionContext(session, lambda: self.settings(), emit)
-            context = self._context_store(ctx, session)
+            context = self._context_store(ctx, session, folder.cwd)
             if context.control is None or not self.settings().takeover.enabled:
                 _unfold(session, captured=context.control is not None)
             tools = chosen_tools(options, (*context.tools, *prepared.extensions.tools))
@@ -219,9 +225,10 @@ class _Builder:
             session.append("session_info", {"name": options.name})
         for extension in prepared.extensions.extensions:
             extension.hooks.attach(ctx, lambda: whole_branch(session))
-        self.approval.attach(session, keep=self._agent is not None and reason in ("new", "fork"))
+        self.approval.attach(session, folder.cwd, keep=self._agent is not None and reason in ("new", "fork"))
         extensions = (one.hooks for one in prepared.extensions.extensions)
         chain = HookChain((*context.hooks, *extensions, self.approval), ctx)
+        self._folder = folder
         self._agent = agent = Agent(self._agent_deps(session, model, chain, tools, emit))
         if self._mode == "repl" and session.known.totals is None:
             self._spawn(learn_start(session))
@@ -233,6 +240,7 @@ class _Builder:
             model.model,
             model.thinking_level,
             (*notices, *context.notices),
+            folder,
             opened.reason,
             context.memory,
         )
@@ -261,10 +269,12 @@ class _Builder:
             first += (first_words(model.model),)
         return (*first, *opened.notices, *model.notices, *open_key(model.model))
 
-    def _context_store(self, ctx: SessionContext, session: SessionLog) -> _Context:
+    def _context_store(self, ctx: SessionContext, session: SessionLog, cwd: Path) -> _Context:
         prepared = self._prepared
         if prepared.store.kind == "off" or prepared.options.no_session:
             return _Context()
+        if prepared.options.store is None and bypassed(cwd, self.settings().bypass_patterns):
+            return _Context(notices=(f"the context store is off: {BYPASSED}",))
         settings, paths, transport, log = self.settings(), prepared.paths, self._seams.transport, self._log
         try:
             if self._store is None:
@@ -281,8 +291,8 @@ class _Builder:
                 )
         except StoreError as error:
             return _Context(notices=(f"the context store is off: {error}",))
-        takeover = build_takeover(self._store, ctx, session_ref(session), prepared.cwd, prepared.env, self._spawn)
-        kept = memory_of(self._store, settings, paths, transport, log, prepared.cwd, prepared.env)
+        takeover = build_takeover(self._store, ctx, session_ref(session), cwd, prepared.env, self._spawn)
+        kept = memory_of(self._store, settings, paths, transport, log, cwd, prepared.env)
         memory = build_memory(kept, self._store, takeover, ctx, History(session), self._seal)
         return _Context((takeover.hooks, memory.hooks), memory.tools, takeover.control, memory.control)
 
@@ -304,8 +314,7 @@ class _Builder:
         tools: tuple[Tool, ...],
         emit: Callable[[Event], None],
     ) -> AgentDeps:
-        prepared = self._prepared
-        cwd = Path(session.cwd) if Path(session.cwd).is_dir() and prepared.options.session else prepared.cwd
+        prepared, cwd = self._prepared, self._folder.cwd
         prompt = _system(prepared, cwd, [tool.spec for tool in tools])
         temp = prepared.paths.state / "tmp" / session.id
         env = {**prepared.env, "VPI_SESSION_ID": session.id, "VPI_SESSION_FILE": str(session.path or "")}

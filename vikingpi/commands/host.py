@@ -126,6 +126,11 @@ class OpenParts(Protocol):
     def session(self) -> OpenSession: ...
 
     @property
+    def cwd(self) -> Path:
+        """The folder that tools and commands work in."""
+        ...
+
+    @property
     def agent(self) -> RunningAgent: ...
 
     @property

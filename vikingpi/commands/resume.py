@@ -32,10 +32,11 @@ def resume_commands(app: Host, controls: Controls) -> tuple[Command, ...]:
             if app.running:
                 return BUSY
             chosen = Path(picked)
+        before = app.parts.cwd
         await controls.sessions.resume(chosen or "")
         if app.chooser is not None:
             app.chooser.show_past()
-        return _opened(app)
+        return _opened(app, before)
 
     return (Command("resume", "[id] - go on with another session", resume),)
 
@@ -96,12 +97,11 @@ def _option(controls: Controls, info: SessionInfo, now: float, everywhere: bool)
     return Option(str(info.path), title, about, more, lambda: controls.sessions.preview(info.path))
 
 
-def _opened(app: Host) -> str:
+def _opened(app: Host, before: Path) -> str:
     session, notices = app.parts.session, app.parts.notices
     lines = [f"Session {app.status().session_name or session.id}.", *notices]
-    here = Path.cwd()
-    if session.cwd != str(here):
-        lines.append(f"It was made in {session.cwd}; commands run in {here}.")
+    if app.parts.cwd != before:
+        lines.append(f"Commands run in {app.parts.cwd} now.")
     return "\n\n".join(lines)
 
 

@@ -138,7 +138,7 @@ def make_actions(desk: Desk, leave: Callable[[], None], images: Path, interrupts
     doer = Doer(desk, images, interrupts)
 
     def paths(text: str) -> Source:
-        return path_source(lambda: Path(desk.app.parts.session.cwd), text)
+        return path_source(lambda: desk.app.parts.cwd, text)
 
     def open_tree() -> bool:
         called = command_in(desk.app.commands, "/tree")

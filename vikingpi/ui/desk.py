@@ -82,7 +82,7 @@ def make_desk(
     loop = asyncio.get_running_loop()
 
     def folder() -> Path:
-        return Path(app.parts.session.cwd)
+        return app.parts.cwd
 
     def listed() -> None:
         if not loop.is_closed():

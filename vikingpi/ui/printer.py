@@ -33,12 +33,13 @@ class Printer:
         self._after_line = False
 
     def line(self, line: Line) -> None:
-        """Print one line and its hint, apart from all but another line."""
+        """Print one line and its hint, broken at blanks, apart from all but another line."""
         prefix = "" if line.level == "info" else f"{line.level}: "
         texts = [prefix + safetext.one_line(line.text, LINE_CELLS)]
         if line.hint:
             texts.append(f"hint: {safetext.one_line(line.hint, LINE_CELLS)}")
-        self._print([self.painter.theme.paint(text, line.level) for text in texts], not self._after_line)
+        parts = [part for text in texts for part in safetext.wrapped(text, self._columns(), break_words=False)]
+        self._print([self.painter.theme.paint(part, line.level) for part in parts], not self._after_line)
         self._after_line = True
 
     def rows(self, rows: Sequence[Row], *, gap: bool = True) -> None:

@@ -47,7 +47,7 @@ class Repl:
 
     def __init__(self, app: Host, places: Places, terminal: Terminal, interrupts: Interrupts) -> None:
         self._app = app
-        history = places.history / history_name(app.parts.session.cwd)
+        history = places.history / history_name(str(app.parts.cwd))
         self._desk = desk = make_desk(app, terminal, history, self._ended, lambda: self._wake.set())
         actions = make_actions(desk, self._leave, places.images, interrupts)
         burst = Burst()
