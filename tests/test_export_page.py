@@ -22,9 +22,13 @@ from export_kit import (
     tool,
     unmasked,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 from session_kit import SAMPLES, answer, entry, session_file, user
 
 from vikingpi.decode import Json
+from vikingpi.export.ink import Ink
+from vikingpi.export.markdown import to_html
 from vikingpi.export.markup import tag
 from vikingpi.redact import Redactor
 
@@ -208,6 +212,29 @@ def test_markdown_is_rendered(tmp_path: Path) -> None:
     assert '<td class="right">1</td>' in shown.html
     assert "x < 1" in shown.text
     assert "bold<br>" in shown.text
+
+
+@given(st.text(alphabet="<>&\"'`*_[]()!#|-~\\ \nab:/0.+=\t\r", max_size=120))
+def test_any_markdown_becomes_elements_that_a_page_may_have(text: str) -> None:
+    shown = Page(to_html(text, Ink(None)))
+    assert not {"img", "input", "label", "meta", "style", "title"} & set(shown.tags)
+
+
+@pytest.mark.parametrize(
+    "deep",
+    [
+        "> " * 200 + "x",
+        "- " * 200 + "x",
+        "1. " * 99 + "x",
+        "> - " * 11 + "x",
+        "\n".join(" " * 2 * n + "- x" for n in range(150)),
+        "\n".join(" " * 2 * n + "- x" for n in range(30)),
+    ],
+)
+def test_deep_markdown_loses_nothing(deep: str) -> None:
+    shown = Page(to_html(f"before\n\n{deep}\n\nafter", Ink(None)))
+    assert shown.text.count("x") == deep.count("x")
+    assert "after" in shown.text
 
 
 def test_twisted_markdown_stays_text_and_costs_no_time(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from vikingpi.app.wiring import Prepared
 from vikingpi.commands.controls import Controls
 from vikingpi.decode import as_dict
 from vikingpi.errors import SessionError
+from vikingpi.events import Notice
 from vikingpi.llm.base import Model
 from vikingpi.llm.registry import Catalog, resolve
 from vikingpi.messages import AssistantMessage, UserMessage, text_of
@@ -25,6 +26,7 @@ from vikingpi.session.lines import parse_line
 from vikingpi.session.lock import lock_session
 from vikingpi.session.navigate import TreeRow
 
+LONG = 2000
 PREVIEW_BYTES = 64 * 1024
 
 
@@ -162,6 +164,8 @@ class Exports:
 
         prepared = self._prepared._replace(settings=self._app.settings)
         job = job_of(self._app.parts.session, prepared)
+        if len(job.session.entries) > LONG:
+            self._app.emit(Notice(f"writing {path.name} ..."))
         written = await asyncio.to_thread(write, job, path, replace=replace)
         return "\n\n".join((f"Written to `{written.path}`.", *written.lines))
 

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 # The parser takes time in the square of unclosed brackets and stars.
 _MOST_TEXT = 40_000
 _MOST_MARKS = 3000
+# The parser leaves out what lies deeper; a list makes two levels.
+_DEEPEST = 100
 _MARKS = r"[\[\]*_~`<&!]"
+_DEEP = r"(?m)^(?:[ \t]*(?:>|[-+*][ \t]|[0-9]{1,9}[.)][ \t])){12}|^[ \t]{64}"
 _SIDES = ("left", "center", "right")
 _ELEMENTS = {
     "blockquote": "blockquote",
@@ -37,7 +40,8 @@ _ELEMENTS = {
 def to_html(text: str, ink: Ink) -> Html:
     """Render Markdown; a text that is too long or too twisted to be parsed stays as it was written."""
     shown = ink.text(text)
-    if len(shown) > _MOST_TEXT or len(_regex(_MARKS).findall(shown)) > _MOST_MARKS:
+    twisted = len(_regex(_MARKS).findall(shown)) > _MOST_MARKS or _regex(_DEEP).search(shown) is not None
+    if len(shown) > _MOST_TEXT or twisted:
         return tag("div", shown, cls="text")
     renderer = _Renderer(shown, ink)
     return tag("div", renderer.render(_parser().parse(shown)), cls="markdown")
@@ -50,7 +54,7 @@ _regex = functools.cache(re.compile)
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    return MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
 
 
 class _Renderer:
