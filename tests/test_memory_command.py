@@ -63,6 +63,13 @@ def test_a_project_sees_what_was_added_in_it(tmp_path: Path) -> None:
     assert out.getvalue() == "nothing is remembered yet\n"
 
 
+def test_a_damaged_store_is_moved_aside_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "store.db").write_bytes(b"rubbish" * 100)
+    assert vpi_memory(tmp_path, "list") == "nothing is remembered yet\n"
+    assert "was damaged" in capsys.readouterr().err
+    assert vpi_memory(tmp_path, "list", "viking://~/sessions") == "nothing is in there\n"
+
+
 def test_a_limit_bounds_a_search(tmp_path: Path) -> None:
     for number in range(4):
         vpi_memory(tmp_path, "add", f"gateway number {number}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TextIO
@@ -128,6 +129,8 @@ async def _run(asked: Asked, env: Mapping[str, str], cwd: Path, out: TextIO) -> 
         )
         await _ACTS[asked.word](Desk(store, peer if only_peer else "", writer, out), asked)
     finally:
+        for notice in file.notices:
+            sys.stderr.write(f"{plain(notice)}\n")
         await file.close()
         await transport.close()
 
@@ -136,8 +139,11 @@ async def _list(desk: Desk, asked: Asked) -> None:
     if len(asked.rest) > 1:
         raise _wrong("list takes one address")
     if asked.rest:
-        for node in await desk.store.list(asked.rest[0], peer=desk.peer):
+        nodes = await desk.store.list(asked.rest[0], peer=desk.peer)
+        for node in nodes:
             desk.write(node_line(node))
+        if not nodes:
+            desk.write("nothing is in there")
         return
     roots = ["viking://~/memories"]
     roots += [f"viking://~/peers/{desk.peer}/memories"] if desk.peer else []
