@@ -15,12 +15,14 @@ BORN = "2026-01-01T00:00:00.000Z"
 
 
 class Fake:
-    """`received` is every request as text; `overview` writes the overview of an archive's messages."""
+    """`received` is every request as text; `overview` writes the overview of an archive's messages, `results` gives
+    what else is known by path."""
 
     def __init__(self) -> None:
         self.received: list[str] = []
         self.sessions: dict[str, Json] = {}
         self.overview: Callable[[str], str] = lambda text: f"# Working Memory\n\n## Key Facts & Decisions\n{text}"
+        self.results: Json = {}
         self.url = ""
 
     def text(self) -> str:
@@ -31,6 +33,8 @@ class Fake:
 
     def answer(self, method: str, path: str, body: Json) -> tuple[int, object]:
         path = path.partition("?")[0]
+        if path in self.results:
+            return _ok(self.results[path])
         if path == "/health":
             return 200, {"status": "ok", "healthy": True, "version": "0.5.2", "auth_mode": "dev"}
         if path.startswith("/api/v1/tasks"):
