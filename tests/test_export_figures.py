@@ -187,6 +187,19 @@ def test_what_would_take_too_long_is_measured_here_and_there(tmp_path: Path) -> 
     assert 15 <= len(replay(branch, BUDGET, most_work=20).points) <= 20
 
 
+def test_models_that_change_all_the_time_cost_no_more(tmp_path: Path) -> None:
+    entries: list[Json] = []
+    for turn in range(600):
+        entries.append(user(f"u{turn}", f"a{turn - 1}" if turn else None))
+        model = f"m{turn if turn >= 400 else turn % 3}"
+        entries.append(answer(f"a{turn}", f"u{turn}", usage=NO_USAGE, model=model))
+    branch = written(tmp_path, entries)
+    started = time.process_time()
+    figures = replay(branch, BUDGET, most_work=10_000)
+    assert time.process_time() - started < 5
+    assert 20 <= len(figures.points) < 300
+
+
 def test_a_large_session_becomes_a_page_in_bounded_time(tmp_path: Path) -> None:
     entries: list[Json] = []
     for turn in range(1000):

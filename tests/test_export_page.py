@@ -123,6 +123,14 @@ def test_markdown_does_not_bring_a_secret_back(tmp_path: Path, text: str) -> Non
     assert not any("Q3EG" in link for link in shown.links)
 
 
+def test_what_is_not_shown_does_not_hide_a_secret_in_a_heading(tmp_path: Path) -> None:
+    broken = "AKIAQ3EG\x1b(BRN4VXSAMPL2T"
+    calls = [tool("bash", "c", {"command": broken}), tool(broken, "d", {"path": broken}), tool("x", "e", {"y": broken})]
+    named = entry("session_info", "03", "02", name=broken)
+    shown = page_of(tmp_path, user("01", None, broken), answer("02", "01", content=calls), named)
+    assert "AKIAQ3EGRN4VXSAMPL2T" not in shown.text
+
+
 def test_a_secret_at_the_end_of_a_shortened_text_is_masked(tmp_path: Path) -> None:
     secret = "AKIAQ3EGRN4VXSAMPL2T"
     for before in range(59_975, 60_001, 5):

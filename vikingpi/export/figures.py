@@ -158,12 +158,15 @@ def _chosen(asked: Sequence[_Asked], most_work: int) -> frozenset[int]:
     """Choose the requests to be measured: those without a usage that did not fail, and one of each kind that something
     is left out of; where that is too much, every so many of them."""
     keys: set[tuple[object, ...]] = set()
+    contexts: set[tuple[object, ...]] = set()
     needed: list[_Asked] = []
+    work = 0
     for one in asked:
         if not one.comes_to_nothing and (not one.recorded or (one.shown.covered >= 0 and one.key not in keys)):
             needed.append(one)
+            work += one.turn_size if one.context in contexts else one.at
             keys.add(one.key)
-    work = sum(one.turn_size for one in needed)
+            contexts.add(one.context)
     return frozenset(one.at for one in needed[:: max(1, -(-work // most_work))])
 
 
@@ -181,7 +184,7 @@ class _Replay:
         self._asked = asked
         self._chosen = chosen
         self._contexts = Contexts()
-        self._sums: _Sums | None = None
+        self._sums: dict[tuple[object, ...], _Sums] = {}
         prompts = tuple(UserMessage((), 0, entry.id) for entry in branch if is_user(entry))
         self._blocks = pinned_blocks(branch, prompts)
 
@@ -244,10 +247,12 @@ class _Replay:
         return message_tokens(overview) + sums.tokens(len(sums.messages) - len(kept))
 
     def _sums_of(self, context: tuple[object, ...], prefix: tuple[Entry, ...]) -> _Sums:
-        if self._sums is None or self._sums.context != context:
-            self._sums = _Sums(context, self._blocks)
-        self._sums.read(self._contexts.context(prefix))
-        return self._sums
+        """Give the sums of a context; those of other models go on being used until it changes at its beginning."""
+        if self._sums and next(iter(self._sums))[:2] != context[:2]:
+            self._sums.clear()
+        sums = self._sums.setdefault(context, _Sums(context, self._blocks))
+        sums.read(self._contexts.context(prefix))
+        return sums
 
 
 class _Sums:

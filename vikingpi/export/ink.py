@@ -33,7 +33,7 @@ class Ink:
 
     def line(self, text: str, limit: int = 200) -> str:
         """Return the beginning of a text on one line."""
-        return safetext.one_line(self._hidden(text[: 8 * limit + _BEYOND]), limit)
+        return safetext.one_line(self._clean(text[: 8 * limit + _BEYOND], safetext.plain), limit)
 
     def json(self, value: Any) -> Any:
         """Return a JSON value without its secrets; its texts still have to pass."""
@@ -44,15 +44,17 @@ class Ink:
         return self._redactor is not None and self._redactor.mask(text)[1] > 0
 
     def _shown(self, text: str, clean: Callable[[str], str]) -> str:
-        masked = self._hidden(text[: self.limit + _BEYOND])
-        shown = clean(masked)
-        if shown != masked:
-            # What a terminal would not have shown may have stood inside of a secret.
-            shown = self._hidden(shown)
+        shown = self._clean(text[: self.limit + _BEYOND], clean)
         if len(text) <= self.limit:
             return shown
         self.cut += 1
         return f"{shown[: self.limit]}\n[{len(text) - self.limit:,} more characters are in the session file]"
+
+    def _clean(self, text: str, clean: Callable[[str], str]) -> str:
+        masked = self._hidden(text)
+        shown = clean(masked)
+        # What is not shown may have stood inside of a secret.
+        return shown if shown == masked else self._hidden(shown)
 
     def _hidden(self, text: str) -> str:
         return text if self._redactor is None else self._redactor.mask(text)[0]
