@@ -136,6 +136,18 @@ def test_the_newest_of_equally_good_answers_comes_first(tmp_path: Path) -> None:
     play(tmp_path / "store.db", scene)
 
 
+def test_a_search_gives_the_answer_before_those_who_asked_for_it(tmp_path: Path) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.sessions.ensure_session("s")
+        said = ["The lantern code is FALKE-88.", "What is the lantern code?", "And the lantern code now?"]
+        await bench.sessions.add_messages("s", [user(text, f"e{n}") for n, text in enumerate(said)])
+        found = await bench.texts("lantern code")
+        assert found[0] == "user: The lantern code is FALKE-88."
+        assert len(found) == 3
+
+    play(tmp_path / "store.db", scene)
+
+
 def test_a_peer_sees_only_its_own(tmp_path: Path) -> None:
     async def scene(bench: Bench) -> None:
         await bench.sessions.ensure_session("s")

@@ -144,16 +144,18 @@ def _reminds(one: _Match, query: RecallQuery) -> bool:
     """Whether a hit tells a prompt something that its request does not hold."""
     if one.hit.uri in query.uris or one.marks & query.marks:
         return False
-    if one.hit.category == "message" and _only_asks(one.hit.text):
+    if _only_asks(one.hit):
         return False
     # What was once said in passing has to speak of more than one word of the prompt.
     enough = 1 if one.passage.item else 2
     return one.passage.matched >= enough and one.passage.fresh >= 1
 
 
-def _only_asks(text: str) -> bool:
+def _only_asks(hit: Hit) -> bool:
     """Whether a message is a short question: the answer is worth more than it."""
-    return text.startswith("user: ") and len(text) < 300 and text.rstrip().endswith(("?", "？"))
+    text = hit.text
+    short = hit.category == "message" and text.startswith("user: ") and len(text) < 300
+    return short and text.rstrip().endswith(("?", "？"))
 
 
 def _search(db: sqlite3.Connection, text: str, where: index.Where) -> list[_Match]:
@@ -167,7 +169,8 @@ def _search(db: sqlite3.Connection, text: str, where: index.Where) -> list[_Matc
         if match.hit.uri not in seen:
             seen |= {folded, match.hit.uri}
             found.append(match)
-    return found
+    # Who asks for it again says the words of the question best, and does not answer it.
+    return sorted(found, key=lambda match: (-round(match.passage.score, 1), _only_asks(match.hit)))
 
 
 def _scoped_search(db: sqlite3.Connection, text: str, scope: str, peer: str) -> list[_Match]:
