@@ -163,6 +163,27 @@ def test_a_failure_is_named_and_a_short_output_shown_whole() -> None:
     assert "ran: `git commit -m x` -> [main 4be91c2] x 9 files changed" in section(overview, "Files & Context")
 
 
+def test_of_a_pasted_log_and_of_pasted_code_only_a_few_lines_are_kept() -> None:
+    log = "\n".join(
+        f"2026-11-30T10:00:{n:02d}Z INFO parse took {n} ms file=src/mod{'abcdefgh'[n % 8]}.ts" for n in range(60)
+    )
+    code = "\n".join(f"const value_{'abcdefgh'[n % 8]} = {n};" for n in range(60))
+    for pasted in (log, code):
+        overview = of(user(f"Why is this slow?\n{pasted}\nThe limit of it is 500 ms.", "e1"))
+        assert len(section(overview, "Key Facts & Decisions")) <= 9
+        assert "User: The limit of it is 500 ms." in section(overview, "Key Facts & Decisions")
+    answer = f"Here it is:\n```ts\n{code}\n```\nThe limit of it is 500 ms."
+    overview = of(assistant(answer, "e1"))
+    assert section(overview, "Key Facts & Decisions") == ["Agent: The limit of it is 500 ms."]
+
+
+@pytest.mark.parametrize(
+    "text", ["Wait, it is 1200", "hmm wait, that was taken", "等等，不对，是 1200", "oh no, undo that"]
+)
+def test_second_thoughts_are_corrections(text: str) -> None:
+    assert section(of(user(text, "e1")), "Errors & Corrections") == [f"User: {text}"]
+
+
 def test_a_mere_acknowledgement_is_no_goal() -> None:
     said = ["ok", "Great, thanks!", "好的。", "ok, what about the tests?"]
     overview = of(*(user(text, f"e{n}") for n, text in enumerate(said)))

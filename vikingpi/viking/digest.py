@@ -98,7 +98,8 @@ class _Reader:
             self._answer = one_line(condense(text, whole=240).head, 240)
             self._follow(f'the agent said "{one_line(text, 120)}"')
             for fact in valued(text):
-                self._fact("Agent", fact)
+                if not is_open(fact):
+                    self._fact("Agent", fact)
             self._settle(text)
             self._issues += open_ends(text)
         for call in calls:

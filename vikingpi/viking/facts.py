@@ -13,6 +13,7 @@ _WINDOW = 90
 _MAX_STRONG = 60
 _MAX_WEAK = 12
 _SAME_SHAPE = 2
+_MAX_PASTED = 5
 
 # Compiled at first use: most runs archive nothing.
 _compiled = cache(re.compile)
@@ -49,13 +50,20 @@ _ORDER_SIGNS = (
     *("必须", "不要", "不能", "记住", "使用", "采用", "决定", "总是", "改用"),
 )
 _STATED = rf"(?i){_VALUED}|\b[\w'-]{{1,60}}\s+{_COPULA}\s+\w|{_ORDERS}"
+# Lines of code and of logs give values by the dozen; a few of them show what was pasted.
+_CODE = (
+    r"[;{}]\s*$|^\s*(?:import|from|def|class|const|let|var|return|if|for|while|export|public|private|func|fn|async)\b"
+    r".*[;:{(=]"
+)
+_LOGGED = r"^\W?(?:\d{4}-\d\d-\d\d[T ]\d|\d\d:\d\d:\d\d|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b)"
 _ADDRESS = r"https?://\S{1,200}"
 _WEAK = r"\d|[\w.-]{1,80}+/[\w./-]|`[^`\n]+`|\b\w{1,80}?_\w"
 _WEAK_SIGNS = r"\d|[\w.-]/[\w./-]|`[^`\n]+`|\w_\w"
 _TOOL_FACT = r"\b[a-z][a-z0-9-]{2,30} is [A-Z0-9][\w:/.-]{1,60}|[\u4e00-\u9fff]{2,6}是[^\s，。；、]{1,30}"
 _CORRECTION = (
-    r"(?i)\s*(?:no\b[,. ]|nope\b|wrong\b|stop\b|actually\b|instead\b|not that\b|that's (?:not|wrong)|undo\b"
-    r"|revert\b|不对|不是|错了|别|停)"
+    r"(?i)\s*(?:(?:hmm+|oh|ah|嗯|哎)[,.…， ]*)?(?:no\b[,. ]|wait\b"
+    r"|nope\b|wrong\b|stop\b|actually\b|instead\b|not that\b|that's (?:not|wrong)|undo\b"
+    r"|revert\b|不对|不是|错了|别|停|等等|等一下)"
 )
 _ACKNOWLEDGEMENT = (
     r"(?i)\W*(?:(?:ok|okay|thanks?|thank you|great|good|fine|yes|yep|sure|perfect|cool|nice|go on|continue|done"
@@ -130,7 +138,8 @@ def stated(text: str) -> bool:
 
 def valued(text: str, limit: int = 12) -> tuple[str, ...]:
     """Return the sentences that give a value, each within a line."""
-    found = [clause for piece in sentences(text) for clause in _clauses(piece, _VALUED)]
+    pieces = (piece for piece in sentences(text) if not _compiled(_CODE).search(piece))
+    found = [clause for piece in pieces for clause in _clauses(piece, _VALUED)]
     return tuple(dict.fromkeys(found))[:limit]
 
 
@@ -197,12 +206,16 @@ def _telling(pieces: Sequence[str]) -> tuple[str, ...]:
     """Choose, in order: statements, and a few of each shape of sentences with numbers, paths or code."""
     chosen: list[str] = []
     shapes: dict[str, int] = {}
-    strong = weak = 0
+    strong = weak = pasted = 0
     for piece in pieces:
         shape = _compiled(r"\d+").sub("#", piece)
         shapes[shape] = shapes.get(shape, 0) + 1
         pattern = next((one for one in (_VALUED, _ADDRESS, _STATED) if _found(one, piece)), None)
-        if pattern is not None:
+        if _compiled(_CODE).search(piece) or _compiled(_LOGGED).match(piece):
+            if pattern is not None and pasted < _MAX_PASTED and shapes[shape] <= _SAME_SHAPE:
+                chosen += _clauses(piece, pattern)
+                pasted += 1
+        elif pattern is not None:
             if strong < _MAX_STRONG and (shapes[shape] <= _SAME_SHAPE or pattern is not _STATED):
                 chosen += _clauses(piece, pattern)
                 strong += 1
