@@ -102,7 +102,7 @@ def render(session: Snapshot, redactor: Redactor | None, options: Options) -> Re
     facts = [
         *_facts(session, ink),
         ("exported", options.written),
-        ("secrets", f"{masked:,} masked as [masked:...]" if ink.masks else "not masked"),
+        ("secrets", (f"{masked:,} masked as [masked:...]" if masked else "none found") if ink.masks else "not masked"),
     ]
     notes = _notes(session, ink, scene.pictures.left_out, len(session.rows) - sum(map(len, paths)))
     head = [tag("h1", title), _described(facts), *notes, _navigation(sections), _controls()]

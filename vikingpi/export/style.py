@@ -109,7 +109,7 @@ td.center, th.center { text-align: center; }
   .chart.broad { display: none; } .chart.slim { display: block; }
   dl.facts { grid-template-columns: 1fr; } dl.facts dd { margin-bottom: .35rem; }
   .marks { float: none; margin: 0 0 .2rem; justify-content: flex-end; }
-  .foot .marks { margin-bottom: 0; }
+  .foot .marks { margin-bottom: 0; } article.quiet .marks { float: right; }
 }
 @media print {
   :root { color-scheme: light; --page: #fff; --ink: #000; --soft: #444; --line: #bbb; --panel: #f4f4f4; --accent: #000;

@@ -161,7 +161,7 @@ def _foreign(scene: Scene, entry: Entry, message: Json) -> Html | None:
         case "compactionSummary" | "branchSummary":
             return _article(scene, entry, "place", _folded("Summary", to_html(as_str(message.get("summary")), ink)))
         case role:
-            title = ink.line(f"Message of the role {as_str(role) or 'unknown'}", 80)
+            title = "System prompt" if role == "system" else ink.line(f"Message of the role {as_str(role) or '?'}", 80)
             parts = content_from_json(message.get("content"))
             return _article(scene, entry, "quiet", _folded(title, *_content(scene, parts)))
 
