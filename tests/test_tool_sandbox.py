@@ -65,10 +65,29 @@ def test_folders_of_the_program_are_empty_inside(tmp_path: Path) -> None:
 
 @caged
 def test_what_would_run_outside_later_cannot_be_planted(tmp_path: Path) -> None:
-    said = bash(tmp_path, "touch .git/hooks/pre-commit .vpi/config.json; touch .git/index && echo index")
-    assert said.count("Read-only file system") == 2
+    (tmp_path / "work" / ".git").mkdir(parents=True)
+    (tmp_path / "work" / ".git" / "config").write_text("[core]\n")
+    tries = "touch .git/hooks/pre-commit .vpi/config.json; echo x > .git/config; mv .git/config c; mv .vpi v"
+    said = bash(tmp_path, f"{tries}; touch .git/index && echo index")
+    assert said.count("Read-only file system") == 3
+    assert said.count("Device or resource busy") == 2
     assert "index" in said
     assert list((tmp_path / "work" / ".git" / "hooks").iterdir()) == []
+    assert (tmp_path / "work" / ".git" / "config").read_text() == "[core]\n"
+
+
+@caged
+def test_folders_of_what_runs_later_cannot_be_made(tmp_path: Path) -> None:
+    cage(tmp_path)
+    for name in (".git/hooks", ".vpi"):
+        (tmp_path / "work" / name).rmdir()
+    context = context_in(tmp_path / "work")._replace(
+        temp_dir=tmp_path / "kept", sandbox=make_sandbox(tmp_path / "work", (), ENV, network=False)
+    )
+    for name in (".git/hooks", ".vpi"):
+        (tmp_path / "work" / name).rmdir()
+    text_of(run(BashTool(), context, command="mkdir -p .git/hooks .vpi; touch .git/hooks/x .vpi/x; ls .git/hooks .vpi"))
+    assert [path for name in (".git/hooks", ".vpi") for path in (tmp_path / "work" / name).iterdir()] == []
 
 
 @caged
@@ -78,6 +97,27 @@ def test_the_network_is_off_unless_allowed(tmp_path: Path, network: bool) -> Non
         port = server.getsockname()[1]
         said = bash(tmp_path, f"(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>&1 && echo reached", network=network)
     assert ("reached" in said) is network
+
+
+@caged
+@pytest.mark.parametrize("network", [False, True])
+@pytest.mark.parametrize("place", ["/var/tmp", "/run"])
+def test_programs_outside_are_not_reached_through_their_sockets(tmp_path: Path, place: str, network: bool) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    here = Path(place, f"vpi-test-{os.getpid()}.sock")
+    if not os.access(here.parent, os.W_OK):
+        pytest.skip("only root can make a socket there")
+    reach = f"import socket; socket.socket(socket.AF_UNIX).connect({str(here)!r}); print('reached')"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(here))
+        server.listen()
+        try:
+            said = bash(tmp_path, f'python3 -c "{reach}" 2>&1; true', network=network)
+        finally:
+            here.unlink()
+    assert "\nreached" not in f"\n{said}"
+    assert "Error" in said
 
 
 @caged

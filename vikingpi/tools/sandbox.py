@@ -1,12 +1,14 @@
 """An optional cage for commands: bubblewrap, with only the workspace writable and the network off.
 
 The whole file system is there to be read, except vpi's own folders; `/tmp` is empty and each command's own; processes
-outside are not seen; what a command leaves in the background ends with it.
+outside are not seen, nor are their sockets, such as those of Docker and the session bus, through which they could be
+made to run something; what a command leaves in the background ends with it.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +19,9 @@ from vikingpi.errors import ConfigError
 
 _PROGRAM = "bwrap"
 _PROBE_SECONDS = 10.0
-_KEPT_AS_IS = (".git/hooks", ".vpi")
+_KEPT_AS_IS = (".git/hooks", ".git/config", ".vpi")
+_RUN = ("/run", "/var/run")
+_MOST_FILES = 5000
 _HINT = "install bubblewrap, or run without --sandbox"
 
 
@@ -35,9 +39,14 @@ class Sandbox(NamedTuple):
         words += self._hide(inside=False)
         words += ["--bind", str(self.workspace), str(self.workspace)]
         words += self._hide(inside=True)
-        for name in _KEPT_AS_IS:
-            if (kept := self.workspace / name).exists():
+        for kept in (self.workspace / name for name in _KEPT_AS_IS):
+            if kept.exists():
                 words += ["--ro-bind", str(kept), str(kept)]
+            elif kept.name != "config" and kept.parent.is_dir():
+                words += ["--tmpfs", str(kept)]  # or a command would make the folder
+        for name in _sockets():
+            if not self._is_own(Path(name)):
+                words += ["--ro-bind", "/dev/null", name]
         words += ["--ro-bind-try", str(readable), str(readable)]
         words += ["--unshare-all", *(["--share-net"] if self.network else []), "--die-with-parent"]
         return (*words, "--chdir", str(cwd), "--")
@@ -56,10 +65,37 @@ class Sandbox(NamedTuple):
     def _is_inside(self, folder: Path) -> bool:
         return folder.is_relative_to(self.workspace) and folder != self.workspace
 
+    def _is_own(self, path: Path) -> bool:
+        """Whether a path is in the workspace or in what is empty inside."""
+        return any(path.is_relative_to(folder) for folder in (self.workspace, Path("/tmp"), *self.hidden))
+
     def _hide(self, *, inside: bool) -> Iterator[str]:
         for folder in self.hidden:
             if folder.is_dir() and folder != self.workspace and self._is_inside(folder) is inside:
                 yield from ("--tmpfs", str(folder))
+
+
+def _sockets() -> list[str]:
+    """List the sockets that have a path: those of this network, and those that a container may have been given."""
+    found: set[str] = set()
+    try:
+        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - read each time
+            found.update(line.rstrip("\n").split(maxsplit=7)[7] for line in file if " /" in line)
+    except OSError:
+        pass
+    left = _MOST_FILES
+    for top in _RUN:
+        for folder, _, names in os.walk(top):
+            found.update(f"{folder}/{name}" for name in names[: max(0, left)])
+            left -= len(names)
+    return sorted({os.path.realpath(name) for name in found if name.startswith("/") and _is_socket(name)})
+
+
+def _is_socket(name: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.lstat(name).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def make_sandbox(workspace: Path, hidden: Sequence[Path], env: Mapping[str, str], *, network: bool) -> Sandbox:
