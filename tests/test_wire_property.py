@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any, NamedTuple
 
 import pytest
@@ -208,7 +209,7 @@ def faults(given: list[Json], asked: Setting) -> tuple[list[str], list[str]]:
     return chat_faults(bodies[0]), messages_faults(bodies[1])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=int(os.environ.get("VPI_TEST_SCHEDULES", "300")), deadline=None)
 @given(st.lists(lines, max_size=13), asked)
 def test_any_branch_gives_a_request_that_both_wires_accept(given: list[Json], asked: Setting) -> None:
     assert faults(given, asked) == ([], [])
