@@ -177,6 +177,18 @@ def test_of_a_pasted_log_and_of_pasted_code_only_a_few_lines_are_kept() -> None:
     assert section(overview, "Key Facts & Decisions") == ["Agent: The limit of it is 500 ms."]
 
 
+def test_a_sentence_that_begins_like_code_is_still_said() -> None:
+    said = [
+        "for staging use port 8443 (the old one)",
+        "let us say the cap is 8",
+        "from now on the port is 9090: keep it",
+    ]
+    overview = of(assistant("\n".join(said), "e1"))
+    assert section(overview, "Key Facts & Decisions") == [f"Agent: {one}" for one in said[1:]]
+    whole = of(user("\n".join([*said, "x" * 400]), "e1"))
+    assert all(one in whole for one in said)
+
+
 @pytest.mark.parametrize(
     "text", ["Wait, it is 1200", "hmm wait, that was taken", "等等，不对，是 1200", "oh no, undo that"]
 )

@@ -232,7 +232,7 @@ def _span(db: sqlite3.Connection, where: Where) -> tuple[int, int]:
 def _ranked(db: sqlite3.Connection, rare: Sequence[str], common: Sequence[str], weights: dict[str, float]) -> list[int]:
     """Give the passages that have rare terms: those of the greatest weight together first, of equal ones the newest.
 
-    Common terms choose among them where they are more than can be judged, as far as `COMMON` look-ups go.
+    Common terms choose among them where they are more than can be judged, as far as a bounded number of look-ups goes.
     """
     totals: dict[int, float] = {}
 

@@ -52,8 +52,8 @@ _ORDER_SIGNS = (
 _STATED = rf"(?i){_VALUED}|\b[\w'-]{{1,60}}\s+{_COPULA}\s+\w|{_ORDERS}"
 # Lines of code and of logs give values by the dozen; a few of them show what was pasted.
 _CODE = (
-    r"[;{}]\s*$|^\s*(?:import|from|def|class|const|let|var|return|if|for|while|export|public|private|func|fn|async)\b"
-    r".*[;:{(=]"
+    r"[;{}]\s*$|^\s*(?:if|for|while|from|return)\b.*[:(]\s*$|^\s*(?:const|let|var)\s+\w+\s*[:=]"
+    r"|^\s*(?:import|def|class|export|public|private|func|fn|async)\b.*[:(=]"
 )
 _LOGGED = r"^\W?(?:\d{4}-\d\d-\d\d[T ]\d|\d\d:\d\d:\d\d|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b)"
 _ADDRESS = r"https?://\S{1,200}"
