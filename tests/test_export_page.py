@@ -37,7 +37,8 @@ def test_every_kind_of_entry_is_shown(tmp_path: Path) -> None:
     shown = page_of(tmp_path, *every_kind())
     said = """a prompt|a profile|a memory|a thought|an answer with code|$ ls|listed|edit a.py|-1 old|+1 new|write b.py
         |+text|other key=value list=['item']|refused|of no call|it broke|! make|built|exit 2|by an extension|told|kind
-        |mine|switched off|on again|The overview|the next prompt|tried it|what was|1,234 tokens before|a label|the name
+        |mine|switched off|on again|(archive_001)|The overview|the next prompt|tried it|what was
+        |1,234 tokens before|a label|the name
         |Entry of the type odd|on another branch|there|the end|be good|lab/m1|Thinking level: high
         |6 tokens for something"""
     assert [text for text in said.split("|") if text.strip() not in shown.text] == []

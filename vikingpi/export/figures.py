@@ -292,20 +292,6 @@ class _Sums:
         return sum(map(message_tokens, repair(messages, self._model)))
 
 
-def _needed(asked: Sequence[_Asked]) -> list[int]:
-    """Which requests have to be measured: those without a usage that did not fail, and one of each kind that something
-    is left out of."""
-    keys: set[tuple[object, ...]] = set()
-    needed: list[int] = []
-    for index, one in enumerate(asked):
-        if one.comes_to_nothing:
-            continue
-        if not one.recorded or (one.shown.covered >= 0 and one.key not in keys):
-            needed.append(index)
-            keys.add(one.key)
-    return needed
-
-
 def _is_state(entry: Entry) -> bool:
     return entry.type == "custom" and entry.raw.get("customType") == STATE
 

@@ -239,7 +239,8 @@ def _advance(advance: Advance, ink: Ink) -> Iterator[Html]:
         change = (
             f" The messages of the next request went from {advance.tokens_before:,} to {advance.tokens_after:,} tokens."
         )
-    yield tag("p", tag("strong", "Takeover. "), f"{turns} now part of the overview.{change}")
+    archive = f" ({ink.line(advance.archive_id, 60)})" if advance.archive_id else ""
+    yield tag("p", tag("strong", "Takeover. "), f"{turns} now part of the overview{archive}.{change}")
     yield _folded("The overview", to_html(advance.overview, ink))
 
 
