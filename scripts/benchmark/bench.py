@@ -70,7 +70,7 @@ def measure(rows: Iterable[str], lab: Lab) -> list[Figure]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measure vpi against the real pi, by turns.")
     parser.add_argument("row", nargs="*", help="rows to measure (all)")
-    parser.add_argument("--pairs", type=int, default=15, help="pairs of runs for each comparison (15)")
+    parser.add_argument("--pairs", type=int, default=15, help="pairs of runs for each comparison, 2 or more (15)")
     parser.add_argument("--json", type=Path, default=None, help="where the figures are written")
     parser.add_argument("--list", action="store_true", help="list the rows")
     options = parser.parse_args()
@@ -92,7 +92,7 @@ def main() -> int:
         model, url = start_model(folder / "model.log")
         try:
             machine = describe(pi)
-            figures = measure(rows, Lab(folder, cache, pi, url, max(1, options.pairs)))
+            figures = measure(rows, Lab(folder, cache, pi, url, max(2, options.pairs)))
         finally:
             model.terminate()
             model.wait()
