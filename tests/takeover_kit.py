@@ -30,7 +30,7 @@ from vikingpi.takeover.capture import CaptureOptions
 from vikingpi.takeover.courier import Courier
 from vikingpi.takeover.delivery import Link
 from vikingpi.takeover.engine import Engine
-from vikingpi.takeover.hooks import TakeoverHooks
+from vikingpi.takeover.hooks import PORTION, TakeoverHooks
 from vikingpi.takeover.mirror import Mirror
 from vikingpi.viking.base import Archive, CommitReceipt, Health, SessionStatus, SessionStore, StoreMessage, TaskState
 from vikingpi.viking.ledger import Ledger, open_ledger
@@ -304,6 +304,8 @@ class Process(NamedTuple):
     async def work(self) -> str:
         """One pass of what the background does."""
         line = "unreachable"
+        while self.engine.mirror.behind and self.engine.mirror.capture(1):
+            pass
         if await self.engine.courier.deliver_own() not in ("unreachable", "denied"):
             line = await self.engine.advance()
             await self.engine.courier.deliver_others()
@@ -330,6 +332,7 @@ def process(
     clock: Clock | None = None,
     config: Settings | None = None,
     ledger: Ledger | None = None,
+    portion: int = PORTION,
 ) -> Process:
     """Start a process over a data folder and a store."""
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -348,7 +351,7 @@ def process(
     mirror = Mirror(link, ctx, session_ref(log), capture)
     courier = Courier(link, ctx, mirror, options.takeover.token_threshold)
     engine = Engine(courier, ctx, options.takeover, ticks.sleep)
-    hooks = TakeoverHooks(engine, options.takeover, "print", asyncio.ensure_future)
+    hooks = TakeoverHooks(engine, options.takeover, "print", asyncio.ensure_future, portion)
     return Process(log, store, book, engine, hooks, ctx, events, ticks)
 
 

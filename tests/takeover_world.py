@@ -103,7 +103,12 @@ class Seat:
         if self.vpi is None:
             world = self.world
             self.vpi = process(
-                world.ledger_at, world.store, session=self.session, clock=world.clock, config=world.config
+                world.ledger_at,
+                world.store,
+                session=self.session,
+                clock=world.clock,
+                config=world.config,
+                portion=world.portion,
             )
             book, wrap = self.vpi.ledger, world.mortal.wrap
             mortal = book._replace(
@@ -316,12 +321,14 @@ class Seat:
 class World:
     """The operations of a schedule; `seat` 0 and 1 are two sessions on one machine.
 
-    With `files` every new process reads no more of a session's file than a resume does.
+    With `files` every new process reads no more of a session's file than a resume does. `portion` is how many
+    messages a turn end captures.
     """
 
-    def __init__(self, folder: Path, keep: int, *, files: bool = False) -> None:
+    def __init__(self, folder: Path, keep: int, *, files: bool = False, portion: int = 200) -> None:
         self.folder = folder
         self.files = files
+        self.portion = portion
         self.server = SimServer()
         self.server.instant = None
         self.mortal = Mortal()

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.takeover_kit import Process, SimServer, SimStore, process, settings
 from vikingpi.agent.hooks import CompactionPrep
 from vikingpi.messages import OVERVIEW_MARKER
-from vikingpi.takeover.hooks import LOAD, PORTION, TakeoverHooks
+from vikingpi.takeover.hooks import LAST, PORTION, TakeoverHooks
 
 ENDLESS = settings(threshold=1_000_000)
 
@@ -52,7 +52,7 @@ def test_the_next_runs_go_on_where_the_last_one_stopped_and_leave_nothing_out(tm
             await vpi.end_turn()
             before = len(captured(vpi))
             await vpi.hooks.session_shutdown(vpi.ctx, "quit")
-            assert len(captured(vpi)) - before <= LOAD
+            assert len(captured(vpi)) - before <= LAST * PORTION
             runs += 1
         assert 1 < runs < 4
         assert captured(vpi) == ids
@@ -67,12 +67,14 @@ def test_a_boundary_moves_over_the_part_of_a_backlog_that_was_captured(tmp_path:
         vpi = process(tmp_path, SimStore(SimServer()))
         unknown(vpi, 300)
         await vpi.end_turn()
-        assert await vpi.work() == f"the first {PORTION // 2} user turns are now an overview"
+        await vpi.engine.courier.deliver_own()
+        assert await vpi.engine.advance() == f"the first {PORTION // 2} user turns are now an overview"
         messages = vpi.request()
         assert messages[1].entry_id == vpi.session.branch()[PORTION].id
         while vpi.engine.mirror.behind:
             await vpi.end_turn()
-            await vpi.work()
+            await vpi.engine.courier.deliver_own()
+            await vpi.engine.advance()
         assert "question 299" in vpi.shown()
         assert all(f"question {turn}" in vpi.shown() for turn in range(300))
 

@@ -37,12 +37,13 @@ OPERATIONS = (
 SCHEDULES = int(os.environ.get("VPI_TEST_SCHEDULES", "100"))
 FIXED = "VPI_TEST_RANDOM" not in os.environ
 SEAT = strategies.sampled_from((0, 0, 0, 1))
+PORTIONS = strategies.sampled_from((200, 1, 3))
 STEP = strategies.tuples(strategies.sampled_from(OPERATIONS), SEAT, strategies.integers(0, 29))
 
 
-async def play(keep: int, schedule: list[tuple[str, int, int]], *, files: bool = False) -> None:
+async def play(keep: int, schedule: list[tuple[str, int, int]], portion: int, *, files: bool = False) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        world = World(Path(folder), keep, files=files)
+        world = World(Path(folder), keep, files=files, portion=portion)
         try:
             for name, seat, k in schedule:
                 await world.op(name, seat, k)
@@ -53,16 +54,16 @@ async def play(keep: int, schedule: list[tuple[str, int, int]], *, files: bool =
 
 
 @settings(max_examples=SCHEDULES, derandomize=FIXED, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(keep=strategies.integers(0, 2), schedule=strategies.lists(STEP, max_size=40))
+@given(keep=strategies.integers(0, 2), schedule=strategies.lists(STEP, max_size=40), portion=PORTIONS)
 def test_nothing_is_lost_stored_twice_or_covered_without_its_overview(
-    keep: int, schedule: list[tuple[str, int, int]]
+    keep: int, schedule: list[tuple[str, int, int]], portion: int
 ) -> None:
-    asyncio.run(play(keep, schedule))
+    asyncio.run(play(keep, schedule, portion))
 
 
 @settings(max_examples=SCHEDULES // 3, derandomize=FIXED, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(keep=strategies.integers(0, 2), schedule=strategies.lists(STEP, max_size=40))
+@given(keep=strategies.integers(0, 2), schedule=strategies.lists(STEP, max_size=40), portion=PORTIONS)
 def test_the_same_holds_where_every_process_reads_only_the_end_of_the_session_file(
-    keep: int, schedule: list[tuple[str, int, int]]
+    keep: int, schedule: list[tuple[str, int, int]], portion: int
 ) -> None:
-    asyncio.run(play(keep, schedule, files=True))
+    asyncio.run(play(keep, schedule, portion, files=True))

@@ -28,19 +28,30 @@ from vikingpi.takeover.state import is_off
 
 COMMIT_WAIT = 10.0
 # A session that the store does not know may have a long backlog: no turn waits for more messages of it than a
-# portion, no end of a run for more than a load.
-PORTION, LOAD = 200, 1_000
+# portion, no end of a run for more than LAST portions.
+PORTION, LAST = 200, 5
 BREATH = 0.01
 
 
 class TakeoverHooks(AgentHooks):
-    """In the REPL one background task does all that talks to the store; a one-shot run does it before it ends."""
+    """In the REPL one background task does all that talks to the store; a one-shot run does it before it ends.
 
-    def __init__(self, engine: Engine, settings: Takeover, mode: Literal["repl", "print"], spawn: Spawn) -> None:
+    `portion` is how many messages of a backlog are captured at once.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Takeover,
+        mode: Literal["repl", "print"],
+        spawn: Spawn,
+        portion: int = PORTION,
+    ) -> None:
         self._engine = engine
         self._settings = settings
         self._mode = mode
         self._background = Background(engine.courier, spawn, self._round)
+        self._portion = portion
         self._reset_told = ""
 
     async def session_start(self, ctx: HookContext, reason: StartReason) -> None:
@@ -79,10 +90,10 @@ class TakeoverHooks(AgentHooks):
             self._engine.courier.tell_state()
             self._background.wake()
 
-    def _capture(self, limit: int = PORTION) -> int:
+    def _capture(self, portions: int = 1) -> int:
         """Capture; a ledger that cannot be written is told once, and what is missing is captured later."""
         try:
-            return self._engine.mirror.capture(limit)
+            return self._engine.mirror.capture(portions * self._portion)
         except sqlite3.Error as error:
             hint = "make room or mend the file; nothing is lost, it is captured later"
             self._engine.courier.tell_once("ledger", f"the outbox cannot be written: {error}", hint)
@@ -110,7 +121,7 @@ class TakeoverHooks(AgentHooks):
         engine.running_turn = False
         await self._background.stop()
         if not is_off(ctx.branch()):
-            self._capture(LOAD)
+            self._capture(LAST)
         try:
             if self._mode == "print" and reason == "quit" and self._settings.wait != "none":
                 await self._final_pass()
