@@ -85,7 +85,7 @@ def main() -> int:
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers and folders go away
+    signal.signal(signal.SIGTERM, _end)
     pi = _pi(cache)
     with tempfile.TemporaryDirectory(prefix="vpi-bench-") as name:
         folder = Path(name)
@@ -100,6 +100,11 @@ def main() -> int:
             model.wait()
     machine["load at the end"] = " ".join(f"{figure:.2f}" for figure in os.getloadavg())
     return report(figures, machine, options.json or cache / "last.json")
+
+
+def _end(number: int, frame: object) -> None:
+    """Leave as after Ctrl+C, so that servers and folders go away."""
+    raise SystemExit(128 + number)
 
 
 def _pi(cache: Path) -> Path | None:
