@@ -21,12 +21,14 @@ from vikingpi.decode import Json, as_dict
 from vikingpi.messages import AssistantMessage, Cost, TextPart, ThinkingPart, Usage, user_text
 from vikingpi.session.file import SessionLog, create_session, open_session
 from vikingpi.session.navigate import add_branch_summary, left_behind, set_label, set_name
+from vikingpi.session.tree import labels_of, name_of, totals_of
 
 MODULES = os.environ.get("VPI_TEST_PI", "")
 pytestmark = [pytest.mark.live, pytest.mark.skipif(not MODULES, reason="VPI_TEST_PI names no node_modules with pi")]
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==")
 STATUS = "/128k"
 NEXT = "and what comes next?"
+ASKED = ("get_state", "get_session_stats", "get_tree")
 
 
 @pytest.fixture(scope="module")
@@ -253,6 +255,30 @@ def test_each_finds_the_newest_session_of_the_other(lab: Lab) -> None:
     assert sent[0]["text"] == "The codename is PIFIRST."
     sent = lab.sent(lambda: lab.pi("-c", "-p", "go on, pi"))
     assert [one["text"] for one in sent if one["role"] == "user"][1:] == ["go on, vpi", "go on, pi"]
+
+
+@pytest.mark.parametrize("name", ["branched", "compacted", "tools"])
+def test_pi_sees_the_name_the_labels_and_the_totals_that_vpi_sees(lab: Lab, name: str) -> None:
+    (path,) = (lab.folder / "sessions" / name).glob("*.jsonl")
+    copy = copied(lab, path, "looked-at")
+    log = open_session(copy, lab.folder / "looked-at" / "locks")
+    log.close()
+    asked = "".join(json.dumps({"type": kind}) + "\n" for kind in ASKED)
+    told = lab.pi("--mode", "rpc", "--session", str(copy), stdin=asked).out
+    answers = [json.loads(line) for line in told.split("\n") if line]
+    state, stats, tree = (next(one["data"] for one in answers if one.get("command") == kind) for kind in ASKED)
+    totals = totals_of(log.entries)
+    assert state.get("sessionName", "") == name_of(log.entries)
+    assert (stats["tokens"]["input"], stats["tokens"]["output"]) == (totals.input, totals.output)
+    assert stats["cost"] == pytest.approx(totals.cost.total)
+    assert sorted(labels_in(tree["tree"])) == sorted(labels_of(log.entries).items())
+
+
+def labels_in(nodes: list[Json]) -> Iterator[tuple[str, str]]:
+    for node in nodes:
+        if node.get("label"):
+            yield node["entry"]["id"], node["label"]
+        yield from labels_in(node.get("children", []))
 
 
 def test_the_terminal_program_of_pi_goes_on_with_what_vpi_wrote(lab: Lab) -> None:
