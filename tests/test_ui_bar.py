@@ -54,6 +54,8 @@ def test_the_bar_fits_any_width_by_cells(columns: int) -> None:
 def test_the_store_is_the_last_to_go_and_the_folder_is_shortened_first() -> None:
     figures = Figures(cwd="/srv/deep/folder/app", cost=0.0, store=StoreState("openviking", True, 3, 0, 600))
     assert bar(figures, 60) == "app · fake · 12.3k/128k (10%) · OV ✓ · ctx 3 · ~0/600"
+    assert bar(figures, 66).startswith("app · fake · ↑1.3k ↓40 · ")
+    assert bar(figures, 77).startswith("app (main) · fake · ↑1.3k ↓40 · ")
     assert bar(figures, 50) == "app · 12.3k/128k (10%) · OV ✓ · ctx 3 · ~0/600"
     assert bar(figures, 25) == "OV ✓ · ctx 3 · ~0/600"
 

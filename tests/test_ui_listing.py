@@ -1,8 +1,12 @@
 from collections.abc import Sequence
 
+import pytest
+
 from vikingpi.commands.chooser import Act, Choices, Option
 from vikingpi.errors import SessionError
 from vikingpi.ui.listing import Listing, matching
+from vikingpi.ui.picker_view import PickerView
+from vikingpi.ui.theme import UNICODE
 
 NAMES = [
     Option("1", "work three", more="2 apples"),
@@ -121,3 +125,11 @@ def test_an_empty_list_selects_nothing_and_acts_on_nothing() -> None:
     one.move(1)
     one.begin(act)
     assert (one.selected, one.stage) == (None, "list")
+
+
+@pytest.mark.parametrize(("shows_end", "seen"), [(True, "line 99"), (False, "line 0")])
+def test_a_long_preview_shows_its_beginning_or_its_end(shows_end: bool, seen: str) -> None:
+    text = "\n".join(f"line {n}" for n in range(100))
+    choices = Choices(lambda: "list", lambda: [Option("1", "one", preview=lambda: text)], shows_end=shows_end)
+    screen = "".join(part[1] for part in PickerView(Listing(choices), lambda: (24, 80), UNICODE).fragments())
+    assert seen in screen and "line 50" not in screen

@@ -8,7 +8,7 @@ from vikingpi.messages import ImagePart, Message, TextPart, ToolCall, ToolResult
 from vikingpi.ui.lines import Line
 from vikingpi.ui.printer import Printer, print_past
 from vikingpi.ui.render import Painter
-from vikingpi.ui.rows import heads, results, running
+from vikingpi.ui.rows import Row, heads, results, running
 from vikingpi.ui.theme import Theme
 from vikingpi.ui.transcript import Transcript
 
@@ -226,3 +226,10 @@ def test_a_long_line_is_broken_at_its_blanks_and_addresses_stay_whole() -> None:
         "hint: check the key",
         "of lab",
     ]
+
+
+def test_what_the_user_said_is_broken_at_blanks_and_hangs() -> None:
+    lines: list[str] = []
+    printer = Printer(lambda shown, gap: lines.extend(shown), lambda: 12, PLAIN)
+    printer.prose([Row("> one two three four", "user"), Row("  \tfive", "user")], hang=2)
+    assert [re.sub(r"\x1b\[\d*m", "", line) for line in lines] == ["> one two", "  three four", "      five"]

@@ -43,6 +43,7 @@ class Choices(NamedTuple):
 
     A search puts the best match first, unless the list is `ordered`. With `enter`, Enter does
     to a line what that gives for its key, and the list stays; None chooses the line. `head` stands above the list.
+    A preview that is too long shows its end where `shows_end`, else its beginning.
     """
 
     title: Callable[[], str]
@@ -53,6 +54,7 @@ class Choices(NamedTuple):
     ordered: bool = False
     enter: Callable[[str], Act | None] = lambda key: None
     head: Callable[[], str] = lambda: ""
+    shows_end: bool = False
 
 
 class Chooser(Protocol):

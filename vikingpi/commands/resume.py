@@ -77,6 +77,7 @@ def session_choices(app: Host, controls: Controls) -> Choices:
         options,
         acts,
         empty="no other session here; Tab shows those of all folders",
+        shows_end=True,
     )
 
 

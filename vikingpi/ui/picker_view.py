@@ -16,6 +16,7 @@ from vikingpi.ui.theme import Glyphs
 
 PREVIEW_FROM_ROWS = 14
 LEAST_ABOUT = 8
+MOST_PREVIEW = 20_000
 _KEY_NAMES = {"tab": "Tab", "escape": "Esc"}
 
 
@@ -110,7 +111,8 @@ class PickerView:
 
     def _preview(self, columns: int) -> list[StyleAndTextTuples]:
         room, option = self._preview_rows() - 1, self.listing.selected
-        lines = _wrapped(self._text(option) if option is not None else "", columns)[:room]
+        lines = _wrapped(self._text(option) if option is not None else "", columns)
+        lines = lines[-room:] if self.listing.choices.shows_end else lines[:room]
         return [[("class:rule", line)] for line in [*lines, *[""] * (room - len(lines))]]
 
     def _text(self, option: Option) -> str:
@@ -120,7 +122,8 @@ class PickerView:
                 text = option.preview() if option.preview is not None else ""
             except VpiError as error:
                 text = str(error)
-            text = unjoined(safetext.plain(text[:20_000])).expandtabs(4).strip()
+            text = text[-MOST_PREVIEW:] if self.listing.choices.shows_end else text[:MOST_PREVIEW]
+            text = unjoined(safetext.plain(text)).expandtabs(4).strip()
             self._previews[option.key] = option, text
         return text
 

@@ -21,6 +21,7 @@ from vikingpi.ui.rows import Row, fitted, fold, heads
 
 Show = Callable[[Sequence[str], bool], None]
 PAST_LINES = 20
+HANG = 2
 
 
 class Printer:
@@ -49,6 +50,16 @@ class Printer:
     def text(self, rows: Sequence[Row]) -> None:
         """Print rows in full; the terminal wraps them."""
         self._show([self.painter.theme.paint(row.text, row.style) for row in rows], True)
+
+    def prose(self, rows: Sequence[Row], *, hang: int = 0) -> None:
+        """Print rows in full, broken at blanks; `hang` is how far in the rest of a row stands."""
+        columns, painted = self._columns(), list[str]()
+        for row in rows:
+            first, text = row.text[:hang], row.text[hang:].expandtabs(4)
+            for part in safetext.wrapped(text, columns - hang, break_words=False):
+                painted.append(self.painter.theme.paint(f"{first}{part}", row.style))
+                first = " " * hang
+        self._show(painted, True)
 
     def block(self, block: Block) -> None:
         """Print a finished block of an answer."""
@@ -96,8 +107,11 @@ def print_past(printer: Printer, messages: Sequence[Message], user_turns: int) -
         call.id: call for message in messages[first:] if isinstance(message, AssistantMessage) for call in message.calls
     }
     for message in messages[first:]:
-        if rows := _past_rows(message, calls):
-            (printer.rows if isinstance(message, ToolResultMessage) else printer.text)(rows)
+        rows = _past_rows(message, calls)
+        if rows and isinstance(message, ToolResultMessage):
+            printer.rows(rows)
+        elif rows:
+            printer.prose(rows, hang=HANG if isinstance(message, UserMessage) else 0)
 
 
 def _past_rows(message: Message, calls: dict[str, ToolCall]) -> list[Row]:

@@ -22,26 +22,28 @@ _JOINERS: dict[int, None] = dict.fromkeys((0x200C, 0x200D, 0xFE0E, 0xFE0F))
 
 
 class Part(NamedTuple):
-    """A piece of the bar. The one with the smallest `weight` goes first; one that has a `short` form takes that when
-    pieces of half its weight go."""
+    """A piece of the bar. The one with the smallest `weight` goes first; one that has shorter forms takes the next of
+    them when pieces of half its weight go."""
 
     text: str
     weight: int
     style: str = "class:status"
-    short: str = ""
+    shorter: tuple[str, ...] = ()
 
 
 def parts_of(figures: Figures, branch: str = "", home: str = "", glyphs: Glyphs = UNICODE) -> tuple[Part, ...]:
     """Return the pieces of the bar in reading order; empty ones are left out."""
-    folder = _folder(figures.cwd, home)
+    folder, name = _folder(figures.cwd, home), Path(figures.cwd).name
     model = figures.model
     if figures.thinking_level not in ("", "off"):
         model = f"{model} {figures.thinking_level}"
     up, down = glyphs.tokens
     pieces = (
-        Part(f"{folder} ({branch})" if branch else folder, 60, short=Path(figures.cwd).name),
+        Part(f"{folder} ({branch})", 60, shorter=(f"{name} ({branch})", name))
+        if branch
+        else Part(folder, 60, shorter=(name,)),
         Part(figures.session_name, 30),
-        Part(model, 50, short=model.rpartition("/")[2]),
+        Part(model, 50, shorter=(model.rpartition("/")[2],)),
         Part(f"{up}{_known(figures.tokens_in)} {down}{_known(figures.tokens_out)}", 40),
         Part(_cached(figures), 10),
         Part(f"${figures.cost:.3f}" if figures.cost > 0 else "", 20),
@@ -49,8 +51,11 @@ def parts_of(figures: Figures, branch: str = "", home: str = "", glyphs: Glyphs 
         _context(figures),
         Part(store_text(figures.store, glyphs), 90, _store_style(figures.store)),
     )
-    cleaned = (part._replace(text=_clean(part.text), short=_clean(part.short)) for part in pieces)
-    return tuple(part for part in cleaned if part.text)
+    return tuple(_cleaned(part) for part in pieces if part.text)
+
+
+def _cleaned(part: Part) -> Part:
+    return part._replace(text=_clean(part.text), shorter=tuple(_clean(form) for form in part.shorter if form))
 
 
 def _known(count: int) -> str:
@@ -72,10 +77,10 @@ def fit(parts: Iterable[Part], columns: int) -> tuple[Part, ...]:
     """Return the pieces that fit into `columns` cells with their separators."""
     left = list(parts)
     while len(left) > 1 and _width(left) > columns:
-        weakest = min(left, key=lambda part: part.weight / 2 if part.short else part.weight)
+        weakest = min(left, key=lambda part: part.weight / 2 if part.shorter else part.weight)
         at = left.index(weakest)
-        if weakest.short:
-            left[at] = weakest._replace(text=weakest.short, short="")
+        if weakest.shorter:
+            left[at] = weakest._replace(text=weakest.shorter[0], shorter=weakest.shorter[1:])
         else:
             del left[at]
     return tuple(part._replace(text=cut_cells(part.text, columns)) for part in left)

@@ -12,7 +12,7 @@ from vikingpi.messages import AssistantMessage, Message, ToolCall, ToolResultMes
 from vikingpi.ui.blocks import Splitter
 from vikingpi.ui.input import UserCommand
 from vikingpi.ui.lines import failure_of, line_of, seconds
-from vikingpi.ui.printer import Printer, user_rows
+from vikingpi.ui.printer import HANG, Printer, user_rows
 from vikingpi.ui.rows import FOLDED, FULL, Limits, Row, command_rows, results, running
 
 THOUGHT_LINES = 3
@@ -65,7 +65,7 @@ class _Answer:
         self._thought, self._since = "", 0.0
         self._thoughts.append(thought)
         if shown := self._shows_thoughts():
-            self._printer.text(_thought_rows(thought))
+            self._printer.prose(_thought_rows(thought))
         self._printer.rows([Row(f"thought for {took}", "dim")], gap=not shown)
 
     def prompted(self) -> None:
@@ -73,7 +73,7 @@ class _Answer:
 
     def print_thoughts(self) -> None:
         for thought in self._thoughts or self._thoughts_before:
-            self._printer.text(_thought_rows(thought))
+            self._printer.prose(_thought_rows(thought))
 
     def ends(self) -> None:
         """Print what is left."""
@@ -230,7 +230,7 @@ class Transcript:
         if isinstance(message, UserMessage) and message.kind == "user":
             self._folded_before, self._folded = self._folded or self._folded_before, []
             self._answer.prompted()
-            self._printer.text(user_rows(message, "user"))
+            self._printer.prose(user_rows(message, "user"), hang=HANG)
         elif isinstance(message, AssistantMessage) and message.stop_reason in ("aborted", "length"):
             failure = failure_of(message)
             if failure is not None:
