@@ -16,6 +16,7 @@ from vikingpi.app.options import RunOptions
 from vikingpi.decode import Json
 from vikingpi.errors import ConfigError, SessionError, VpiError
 from vikingpi.takeover.state import fingerprint, view
+from vikingpi.viking.ledger import CommitRow, open_ledger
 
 SECRET = "sk-ant-api03-AbCdEf123456-789_xyzABCD"
 
@@ -98,6 +99,23 @@ def test_what_is_wrong_is_said_and_nothing_is_written(
         Result(tmp_path, *given)
     assert caught.value.hint
     assert [(file.name, file.read_text()) for file in (tmp_path / "work").iterdir()] == [("there.html", "mine")]
+
+
+def test_an_open_commit_is_found_in_the_ledger_which_stays_as_it_is(tmp_path: Path) -> None:
+    path = session_file(tmp_path, user("01", None), answer("02", "01"), user("03", "02"), answer("04", "03"))
+    (tmp_path / "home").mkdir()
+    outbox = tmp_path / "home" / "outbox.db"
+    ledger = open_ledger(outbox)
+    store = ledger.stores.get("someone")
+    for session in (str(HEADER["id"]), "another-session"):
+        generation = ledger.generations.open(store.id, f"pi-{session}", session, "", 0)
+        ledger.commits.begin(generation.id, CommitRow("02", 1, 0, 10, 1000, None, 0, "", ""))
+    ledger.database.close()
+    before = outbox.read_bytes()
+    assert text_in(Result(tmp_path, str(path)).path).count("A commit of the first user turn is open") == 1
+    assert outbox.read_bytes() == before
+    outbox.write_bytes(b"no database at all" * 100)
+    assert "A commit of" not in text_in(Result(tmp_path, str(path)).path)
 
 
 def test_a_folder_takes_the_page_and_a_link_is_not_written_through(tmp_path: Path) -> None:

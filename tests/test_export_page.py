@@ -27,9 +27,11 @@ from hypothesis import strategies as st
 from session_kit import SAMPLES, answer, entry, session_file, user
 
 from vikingpi.decode import Json
-from vikingpi.export.ink import Ink
+from vikingpi.export.calls import Pictures
+from vikingpi.export.ink import Ink, fair_limit
 from vikingpi.export.markdown import to_html
 from vikingpi.export.markup import tag
+from vikingpi.messages import ImagePart
 from vikingpi.redact import Redactor
 
 
@@ -202,6 +204,20 @@ def test_only_images_are_shown_as_images(tmp_path: Path, data: str, kind: str, s
     done = page_of(tmp_path, prompt)
     assert [image.partition(";")[0] for image in done.images] == (["data:image/png"] if shown else [])
     assert ("not an image that can be shown" in done.text) is not shown
+
+
+def test_images_are_shown_until_they_are_too_much() -> None:
+    pictures, image = Pictures(most=len(PIXEL) + 10), ImagePart(PIXEL, "image/png")
+    shown = [Page(pictures.show(image, Ink(None))) for _ in range(3)]
+    assert [len(page.images) for page in shown] == [1, 0, 0]
+    assert "left out of this page" in shown[1].text
+    assert pictures.left_out == 2
+
+
+def test_many_long_texts_are_shortened_alike() -> None:
+    assert fair_limit([100, 50_000]) == 60_000
+    assert fair_limit([30_000] * 1000) == 8000
+    assert fair_limit([30_000] * 1000, most=10) == 150
 
 
 @pytest.mark.parametrize(
