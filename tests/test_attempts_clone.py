@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -201,3 +203,37 @@ def test_a_flag_answers_the_question(tmp_path: Path, flag: str) -> None:
         finally:
             terminal.close()
         assert not (runs.home / "trust.json").exists()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize("program", ["", "git", "wl-paste", "wl-copy", "rg"])
+def test_completing_and_copying_run_nothing_of_the_folder(tmp_path: Path, program: str) -> None:
+    with lab(tmp_path) as runs:
+        ran = tmp_path / "ran"
+        (runs.work / "a.txt").touch()
+        watch = ["config", "core.fsmonitor", f"touch {ran}; false"]
+        for words in (["init", "-q"], ["add", "a.txt"], *([] if program else [watch])):
+            subprocess.run(["git", *words], cwd=runs.work, check=True, capture_output=True)
+        if program:
+            (runs.work / program).write_text(SHELL.format(ran=ran))
+            (runs.work / program).chmod(0o755)
+        path = f".:{os.environ['PATH']}:"
+        terminal = Tty(runs, "--tools", "grep,bash", env={"PATH": path, "WAYLAND_DISPLAY": "x", "EDITOR": ""})
+        try:
+            terminal.wait("ctx")
+            terminal.send("@a")
+            terminal.wait("a.txt")
+            terminal.send("\x03")
+            for keys, seen in (
+                ('CALL: grep {"pattern": "x"}\r', "Noted"),
+                ("/copy\r", "opied"),
+                ("\x16", ""),
+            ):
+                terminal.send(keys)
+                terminal.wait(seen)
+                terminal.read(0.3)
+            terminal.send("\x03\x04")
+            terminal.end()
+        finally:
+            terminal.close()
+        assert not ran.exists()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 
 from vikingpi.commands.chooser import Choices, Option
 from vikingpi.config.model import Settings
 from vikingpi.session.tree import build_context
+from vikingpi.tools.helper import program
 from vikingpi.ui.desk import Desk, Terminal
 from vikingpi.ui.picker import Asker
 from vikingpi.ui.printer import print_past
@@ -74,7 +74,7 @@ def clipboard_commands(env: Mapping[str, str]) -> list[list[str]]:
         wanted += [["xclip", "-selection", "clipboard"], ["xsel", "--clipboard", "--input"]]
     if env.get("TMUX"):
         wanted.append(["tmux", "load-buffer", "-w", "-"])
-    return [command for command in wanted if shutil.which(command[0], path=env.get("PATH"))]
+    return [[found, *command[1:]] for command in wanted if (found := program(env, command[0]))]
 
 
 async def _feed(command: Sequence[str], text: str) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vikingpi.tools.globs import walk
+from vikingpi.tools.helper import program
 from vikingpi.ui.menu import NOTHING, Item, Offer, Source
 
 MOST_FILES = 50_000
@@ -169,9 +170,21 @@ def _first(names: Iterable[str]) -> list[str]:
 
 
 def _from_git(folder: Path) -> list[str] | None:
-    """Ask git, which is fast in big repositories; None where there is no git or no repository."""
+    """Ask git, which is fast in big repositories; None where there is no git or no repository.
+
+    The settings of a repository are its author's: those that would run something are switched off.
+    """
+    git = program(os.environ, "git")
+    if git is None:
+        return None
     command = [
-        "git",
+        git,
+        "-c",
+        "core.fsmonitor=false",
+        "-c",
+        "core.sshCommand=false",
+        "-c",
+        "protocol.allow=never",
         "-C",
         str(folder),
         "ls-files",
@@ -189,6 +202,7 @@ def _from_git(folder: Path) -> list[str] | None:
             stderr=subprocess.DEVNULL,
             timeout=LIST_SECONDS,
             check=False,
+            env={**os.environ, "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""},
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

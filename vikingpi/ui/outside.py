@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-import shutil
 import sys
 import tempfile
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from vikingpi.errors import VpiError
 from vikingpi.private import private_dir, private_open
+from vikingpi.tools.helper import program
 from vikingpi.tools.images import kind_of
 
 CLIPBOARD_SECONDS = 5.0
@@ -25,7 +25,7 @@ def editor_command(env: Mapping[str, str]) -> list[str]:
     """Return the user's editor as the words of a command; VpiError where there is none."""
     chosen = env.get("VISUAL") or env.get("EDITOR") or ""
     try:
-        words = shlex.split(chosen) or [name for name in ("nano", "vi") if shutil.which(name)][:1]
+        words = shlex.split(chosen) or [name for name in (program(env, "nano", "vi"),) if name]
     except ValueError as error:
         raise VpiError(f"$EDITOR is not a command: {error}", hint="set VISUAL or EDITOR") from error
     if not words:
@@ -116,7 +116,7 @@ def _clipboard_commands(env: Mapping[str, str]) -> list[list[str]]:
         commands += [[*target, kind, "-out"] for kind in ("image/png", "image/jpeg")]
     if sys.platform == "darwin":
         commands.append(["pngpaste", "-"])
-    return [command for command in commands if shutil.which(command[0])]
+    return [[found, *command[1:]] for command in commands if (found := program(env, command[0]))]
 
 
 async def _output(command: Sequence[str]) -> bytes:
