@@ -26,6 +26,7 @@ _JUDGED_TERMS = 8
 _PAGE = 100
 # In a smaller store half of the passages are too few to tell.
 _TELLABLE = 100
+_RECENT = 500
 _FAINT = 0.2
 
 
@@ -168,15 +169,17 @@ def _total(db: sqlite3.Connection) -> int:
 def _everywhere(db: sqlite3.Connection, counts: dict[str, int]) -> frozenset[str]:
     """Find the terms that more than half of the newest passages have: they do not tell one passage from another."""
     total = _total(db)
-    half = min(total, COMMON) // 2
-    query = "SELECT count(*) FROM words WHERE words MATCH ? AND rowid > ?"
-    return frozenset(
-        term
-        for term, count in counts.items()
-        if total >= _TELLABLE
-        and count > half
-        and db.execute(query, (_expression(term), total - COMMON)).fetchone()[0] > half
-    )
+    if total < _TELLABLE:
+        return frozenset()
+    newest = min(total, _RECENT)
+    query = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET ?"
+
+    def oldest_of_half(term: str) -> int:
+        found = db.execute(query, (_expression(term), newest // 2)).fetchone()
+        return int(found[0]) if found else 0
+
+    usual = (term for term, count in counts.items() if count > newest // 2)
+    return frozenset(term for term in usual if oldest_of_half(term) > total - newest)
 
 
 def _weights(counts: dict[str, int], total: int, everywhere: frozenset[str]) -> dict[str, float]:

@@ -38,10 +38,8 @@ def terms(text: str) -> list[str]:
     """Return the terms of a text in order, with repetitions."""
     found: list[str] = []
     for run in _compiled(_RUN).findall(_plain(text)):
-        if is_cjk(run[0]):
-            found += _pairs(run)
-        else:
-            found += _parts(run)
+        # Most runs are of letters before the first of those scripts, and a call for each is dear.
+        found += _pairs(run) if run[0] >= "\u3040" and is_cjk(run[0]) else _parts(run)
     return found
 
 
