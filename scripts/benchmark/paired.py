@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from figures import Compared, Spread
 
 CERTAIN = 0.02
+PATIENCE = 30.0
 LAUNCH = Path(__file__).with_name("launch.py")
 
 
@@ -86,13 +88,14 @@ def compare(
     """Run both by turns, each first in every other pair, after one run of each that does not count.
 
     A busy machine scatters the ratios; then up to three times as many pairs are run, until their median is certain
-    to CERTAIN.
+    to CERTAIN or PATIENCE is over.
     """
+    until = time.monotonic() + PATIENCE
     run(ours)
     run(theirs)
     left: list[Run] = []
     right: list[Run] = []
-    while len(left) < pairs or (len(left) < 3 * pairs and _doubt(left, right) > CERTAIN):
+    while len(left) < pairs or (len(left) < 3 * pairs and time.monotonic() < until and _doubt(left, right) > CERTAIN):
         for command, runs in ((theirs, right), (ours, left))[:: -1 if len(left) % 2 else 1]:
             runs.append(run(command))
     return Compared(
