@@ -122,14 +122,20 @@ def test_a_newer_or_damaged_file_is_refused_and_left_alone(tmp_path: Path) -> No
 
 
 WRITER = """
-import sys
+import sqlite3, sys
 from pathlib import Path
 from vikingpi.viking.ledger import NewRow, open_ledger
-book = open_ledger(Path(sys.argv[1]))
-store = book.stores.get("here")
-generation = book.generations.get(store.id, sys.argv[2]) or book.generations.open(store.id, sys.argv[2], "s", "", 0)
+def insisted(write):
+    while True:
+        try:
+            return write()
+        except sqlite3.OperationalError as error:
+            assert "locked" in str(error)
+book, name = open_ledger(Path(sys.argv[1])), sys.argv[2]
+store = insisted(lambda: book.stores.get("here"))
+generation = insisted(lambda: book.generations.open(store.id, name, "s", "", 0))
 for n in range(60):
-    book.messages.insert(generation.id, [NewRow(f"{sys.argv[2]}-{n}", 1, "{}")])
+    insisted(lambda: book.messages.insert(generation.id, [NewRow(f"{name}-{n}", 1, "{}")]))
 book.database.close()
 """
 
@@ -177,3 +183,31 @@ def test_a_failed_transaction_leaves_nothing_behind(ledger: Ledger) -> None:
         ledger.messages.insert(generation, rows("e1"))
         ledger.generations.open(ledger.stores.get("here").id, "pi-a", "a", "", 0)
     assert ledger.messages.all(generation) == ()
+
+
+def test_an_outbox_that_another_process_writes_to_is_opened_at_once(tmp_path: Path) -> None:
+    open_ledger(tmp_path / "outbox.db").database.close()
+    other = sqlite3.connect(tmp_path / "outbox.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    book = open_ledger(tmp_path / "outbox.db")
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        book.stores.get("somewhere new")
+    other.execute("ROLLBACK")
+    assert book.stores.get("somewhere new").identity == "somewhere new"
+
+
+@pytest.mark.parametrize(("ahead", "rests"), [(-1, False), (1, True), (300_000, True), (400_000, False)])
+def test_a_rest_further_ahead_than_anybody_rests_is_over(ledger: Ledger, ahead: int, rests: bool) -> None:
+    store = ledger.stores.get("here")
+    ledger.stores.failed(store.id, "down", 1_000_000 + ahead)
+    assert ledger.stores.get("here").rests(1_000_000) is rests
+
+
+def test_a_moment_of_giving_up_that_lies_ahead_is_now(ledger: Ledger) -> None:
+    generation = opened(ledger)
+    ledger.messages.insert(generation, rows("a"))
+    ledger.messages.sending(generation, ledger.messages.next(generation, "new", 1), 5_000)
+    sending = ledger.messages.next(generation, "sending", 1)
+    ledger.messages.give_up(generation, sending, 9_000)
+    ledger.messages.give_up(generation, sending, 2_000)
+    assert ledger.messages.next(generation, "sending", 1)[0].gave_up_at == 2_000

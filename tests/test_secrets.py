@@ -104,7 +104,7 @@ def test_the_debug_log_is_private_masked_and_stays_json(tmp_path: Path) -> None:
     redactor = Redactor()
     old = os.umask(0)
     try:
-        log = open_log({"OV_DEBUG_LOG": str(path)}, lambda record: redactor.mask_json(record)[0])
+        log, _ = open_log({"OV_DEBUG_LOG": str(path)}, lambda record: redactor.mask_json(record)[0])
         log({"event": "x", "error": 'said "password": "hunter2x" and -----BEGIN PRIVATE KEY-----\nAAAA', "n": 3})
         log({"event": "y", "deep": [{"token": "abcd1234efgh"}], "path": Path("/x")})
     finally:
@@ -119,12 +119,26 @@ def test_the_debug_log_is_private_masked_and_stays_json(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", ["", "0", "off", "No"])
 def test_no_debug_log_unless_asked_for(value: str) -> None:
-    assert open_log({"OV_DEBUG_LOG": value}, dict) is silent
+    assert open_log({"OV_DEBUG_LOG": value}, dict) == (silent, "")
 
 
-def test_a_log_that_cannot_be_written_harms_nothing(tmp_path: Path) -> None:
-    open_log({"OV_DEBUG_LOG": str(tmp_path / "no" / "such" / "log")}, dict)({"event": "x"})
-    assert list(tmp_path.iterdir()) == []
+def test_a_log_that_cannot_be_written_harms_nothing_and_is_named(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("no/such/log", "pipe", "folder", "a\0b", "~nobody-of-that-name/log"):
+        place = name if name.startswith("~") else str(tmp_path / name)
+        log, problem = open_log({"OV_DEBUG_LOG": place}, dict)
+        log({"event": "x"})
+        assert log is silent and problem.startswith("no debug log is written: ") and name.partition("/")[0] in problem
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "pipe"]
+
+
+def test_a_log_that_goes_away_later_harms_nothing(tmp_path: Path) -> None:
+    log, problem = open_log({"OV_DEBUG_LOG": str(tmp_path / "log")}, dict)
+    (tmp_path / "log").unlink()
+    os.mkfifo(tmp_path / "log")
+    log({"event": "x"})
+    assert problem == ""
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -12,15 +13,15 @@ import pytest
 
 from tests.takeover_kit import LoopClock, Process, SimServer, SimStore, process, settings
 from tests.virtual_time import run_virtual
-from vikingpi.errors import StoreRejected
-from vikingpi.events import BoundaryReset, CommitFailed, StoreState
+from vikingpi.errors import StoreRejected, StoreUnreachable
+from vikingpi.events import BoundaryReset, CommitFailed, Notice, StoreState
 from vikingpi.messages import OVERVIEW_MARKER, AssistantMessage, TextPart, Usage, UserMessage, text_of, user_text
 from vikingpi.session.file import create_session, open_session
 from vikingpi.session.tree import build_context
 from vikingpi.takeover.hooks import TakeoverHooks
 from vikingpi.takeover.state import STATE, covered_turns
 from vikingpi.tokens import estimate
-from vikingpi.viking.base import CommitReceipt, StoreMessage
+from vikingpi.viking.base import CommitReceipt, SessionStatus, StoreMessage, TaskState
 
 
 class HangingStore(SimStore):
@@ -158,6 +159,128 @@ def test_a_commit_that_hangs_after_a_message_was_taken_is_waited_for_once(tmp_pa
             waited.append(loop.time() - begun)
             vpi.ledger.database.close()
         assert waited == [0.0, 10.0, 0.0, 0.0] and store.calls.count("commit") == 1
+
+    run_virtual(run())
+
+
+def test_an_open_commit_holds_a_run_up_only_where_the_store_answers(tmp_path: Path) -> None:
+    class Silent(SimStore):
+        silent = False
+
+        async def session_status(self, name: str) -> SessionStatus | None:
+            if self.silent:
+                await asyncio.Event().wait()
+            return await super().session_status(name)
+
+        async def task(self, task_id: str) -> TaskState:
+            if self.silent:
+                await asyncio.Event().wait()
+            return await super().task(task_id)
+
+    async def run() -> None:
+        server = SimServer()
+        server.instant = None
+        store, loop = Silent(server), asyncio.get_running_loop()
+        config = settings(threshold=1)
+        config = config._replace(takeover=config.takeover._replace(overview_poll_ms=1000, overview_poll_max=30))
+        vpi = process(tmp_path, store, clock=LoopClock(), config=config)
+        for text in ("one", "two"):
+            await vpi.say(text)
+        await vpi.work()
+        waited, said = list[float](), list[bool]()
+        for silent in (False, True, True):
+            store.silent = silent
+            again = process(tmp_path, store, session=vpi.session, clock=LoopClock(), config=config)
+            one_shot, begun = hooks_of(again, "print"), loop.time()
+            await one_shot.session_start(again.ctx, "resume")
+            waited.append(round(loop.time() - begun))
+            said.append(any(isinstance(e, Notice) and "waiting" in e.text for e in again.events))
+        assert (waited, said) == ([29, 2, 0], [True, False, False])
+
+    run_virtual(run())
+
+
+def test_the_bar_says_so_while_a_store_owes_an_answer(tmp_path: Path) -> None:
+    async def run() -> None:
+        store = HangingStore(SimServer())
+        store.hangs = False
+        vpi = process(tmp_path, store, clock=LoopClock(), config=settings(threshold=40))
+        chat = hooks_of(vpi, "repl")
+        await chat.session_start(vpi.ctx, "new")
+        await vpi._replace(hooks=chat).say("one")
+        await asyncio.sleep(1)
+        assert vpi.engine.courier.state().connected is True
+        store.hangs = True
+        await vpi._replace(hooks=chat).say("two")
+        await asyncio.sleep(5)
+        assert vpi.engine.courier.state().connected is None
+        await chat.session_shutdown(vpi.ctx, "quit")
+
+    run_virtual(run())
+
+
+def test_a_clock_that_was_wrong_keeps_nothing_from_the_store(tmp_path: Path) -> None:
+    async def run() -> None:
+        server = SimServer()
+        store = SimStore(server)
+        vpi = process(tmp_path, store, config=settings(threshold=30))
+        vpi.clock.ms += 365 * 86_400_000
+        await vpi.say("one " + "filler " * 40)
+        store.faults = ["gateway-lost"]
+        await vpi.work()
+        vpi.clock.ms -= 365 * 86_400_000
+        for text in ("two", "three"):
+            await vpi.say(text)
+            await vpi.work()
+            vpi.clock.ms += 20_000
+        await vpi.work()
+        assert stored(server, vpi) == captured(vpi) and vpi.engine.courier.state().covered_user_turns
+
+    asyncio.run(run())
+
+
+def test_a_store_that_asks_for_a_day_of_rest_is_asked_again_within_minutes(tmp_path: Path) -> None:
+    class Resting(SimStore):
+        async def add_messages(self, name: str, messages: Sequence[StoreMessage]) -> None:
+            if self.calls.count("post") == 0:
+                self.calls.append("post")
+                raise StoreUnreachable("overloaded", may_have_stored=False, retry_after=86_400)
+            await super().add_messages(name, messages)
+
+    async def run() -> None:
+        server = SimServer()
+        vpi = process(tmp_path, Resting(server), config=settings(threshold=1000))
+        await vpi.say("one")
+        await vpi.work()
+        vpi.clock.ms += 200_000
+        await vpi.work()
+        assert not stored(server, vpi)
+        vpi.clock.ms += 120_000
+        await vpi.work()
+        assert stored(server, vpi) == captured(vpi)
+
+    asyncio.run(run())
+
+
+def test_an_outbox_that_was_locked_is_filled_without_a_further_turn(tmp_path: Path) -> None:
+    async def run() -> None:
+        server = SimServer()
+        vpi = process(tmp_path, SimStore(server), clock=LoopClock(), config=settings(threshold=1000))
+        chat = hooks_of(vpi, "repl")
+        await chat.session_start(vpi.ctx, "new")
+        await vpi._replace(hooks=chat).say("one")
+        await asyncio.sleep(1)
+        other = sqlite3.connect(tmp_path / "outbox.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        await vpi._replace(hooks=chat).say("two")
+        await asyncio.sleep(1)
+        state = vpi.engine.courier.state()
+        assert state.connected is False and "locked" in state.detail
+        other.execute("ROLLBACK")
+        await asyncio.sleep(60)
+        assert stored(server, vpi) == captured(vpi) and vpi.engine.courier.state().connected is True
+        other.close()
+        await chat.session_shutdown(vpi.ctx, "quit")
 
     run_virtual(run())
 

@@ -205,3 +205,40 @@ def test_thirty_small_turns_in_ten_processes_make_no_commit(tmp_path: Path) -> N
         assert "commit" not in sim.calls
 
     asyncio.run(run())
+
+
+def test_while_capturing_is_off_nothing_is_committed_and_the_boundary_stays(tmp_path: Path) -> None:
+    async def run() -> None:
+        server = SimServer()
+        vpi = process(tmp_path, SimStore(server))
+        await vpi.say("one " + "filler " * 40)
+        await vpi.work()
+        control = control_of(vpi)
+        await control.switch(False)
+        await vpi.say("two")
+        await vpi.work()
+        (session,) = server.sessions.values()
+        assert not session.archives and vpi.engine.courier.state().covered_user_turns == 0
+        await control.switch(True)
+        await vpi.say("three")
+        await vpi.work()
+        assert vpi.engine.courier.state().covered_user_turns == 1
+        await vpi.say("four " + "filler " * 40)
+        await vpi.work()
+        assert "stopped      the boundary stops before what was said while capturing was off" in await control.report()
+
+    asyncio.run(run())
+
+
+def test_the_report_names_what_is_not_captured_and_why(tmp_path: Path) -> None:
+    async def run() -> None:
+        vpi = process(tmp_path, SimStore(SimServer()))
+        await vpi.say("first")
+        db = vpi.ledger.database.db
+        db.execute(f"PRAGMA max_page_count = {db.execute('PRAGMA page_count').fetchone()[0]}")
+        await vpi.say("long " * 3000)
+        report = await control_of(vpi).report()
+        assert "capture      2 messages are not in the outbox yet" in report
+        assert "fault        the outbox cannot be written: database or disk is full" in report
+
+    asyncio.run(run())

@@ -231,3 +231,33 @@ def test_a_commit_that_is_owed_is_made_without_a_further_turn(tmp_path: Path) ->
         await chat.session_shutdown(vpi.ctx, "signal")
 
     run_virtual(run())
+
+
+def test_one_shot_runs_wait_once_for_a_store_that_hangs(tmp_path: Path) -> None:
+    class Hanging(SimStore):
+        async def session_status(self, name: str) -> SessionStatus | None:
+            await asyncio.Event().wait()
+            return await super().session_status(name)
+
+    async def run() -> None:
+        loop, store = asyncio.get_running_loop(), SimStore(SimServer())
+        vpi = process(tmp_path, store, config=config(), clock=LoopClock())
+        hooks = ordinary(vpi)
+        vpi.user("something to remember")
+        vpi.answer("noted it")
+        await end(vpi, hooks)
+        await hooks.session_shutdown(vpi.ctx, "quit")
+        waited = list[float]()
+        hanging = Hanging(store.server)
+        for _ in range(3):
+            again = process(tmp_path, hanging, session=vpi.session, config=config(), clock=LoopClock())
+            hooks, begun = ordinary(again), loop.time()
+            await hooks.session_start(again.ctx, "resume")
+            again.user("more to remember")
+            again.answer("noted it")
+            await end(again, hooks)
+            await hooks.session_shutdown(again.ctx, "quit")
+            waited.append(loop.time() - begun)
+        assert waited == [2.0, 0.0, 0.0]
+
+    run_virtual(run())

@@ -23,7 +23,7 @@ async def nothing(argument: str) -> str:
 COMMANDS = (
     Command("new", "begin a new session", nothing),
     Command("name", "name it", nothing),
-    Command("viking", "the store", nothing, lambda: ("commit", "off", "on")),
+    Command("viking", "the store", nothing, lambda: ("commit", "off", "on", "reconnect")),
 )
 
 
@@ -131,6 +131,7 @@ def test_commands_and_arguments_complete() -> None:
     assert [item.label for item in items_for(COMMANDS, "/n")] == ["/new", "/name"]
     assert items_for(COMMANDS, "/viking o") == (Item("off", "", "/viking off"), Item("on", "", "/viking on"))
     assert items_for(COMMANDS, "/viking on") == ()
+    assert [item.label for item in items_for(COMMANDS, "/viking con")] == ["reconnect"]
     for text in ("", "n", "/x", "/n\n", "/new x"):
         assert items_for(COMMANDS, text) == ()
 

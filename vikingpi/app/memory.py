@@ -106,7 +106,7 @@ def memory_of(
     store, writer = open_memory(endpoint, file, paths, transport, log, mask, peer=peer, only_peer=only_peer)
 
     def resting() -> bool:
-        return opened.ledger.stores.get(opened.link.row.identity).retry_at > now_ms()
+        return opened.ledger.stores.get(opened.link.row.identity).rests(now_ms())
 
     return Memory(store, peer if only_peer else "", writer, mask, resting)
 

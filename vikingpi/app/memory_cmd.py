@@ -118,7 +118,7 @@ async def _run(asked: Asked, env: Mapping[str, str], cwd: Path, out: TextIO) -> 
         raise ConfigError("the context store is off", hint="choose one with --store embedded or --store openviking")
     given = (settings.openviking.api_key,)
     redactor = make_redactor(settings, paths, prepared.catalog, env, given, keep=True)
-    log = open_log(env, lambda record: redactor.mask_json(record)[0])
+    log, _ = open_log(env, lambda record: redactor.mask_json(record)[0])
     mask = mask_of(redactor, settings)
     peer = peer_for(redactor, settings, cwd, env)
     only_peer = bool(peer) and (asked.project or settings.recall_peer_scope == "actor")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
@@ -70,6 +71,13 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def steady_clock() -> Callable[[], int]:
+    """Give a clock of ms since the epoch that goes on evenly, whatever is done to the machine's own meanwhile."""
+    kind = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    offset = time.time_ns() - time.clock_gettime_ns(kind)
+    return lambda: (time.clock_gettime_ns(kind) + offset) // 1_000_000
+
+
 def choose_store(flag: str | None, settings: Settings, endpoint: Endpoint | None, *, bypassed: bool) -> StoreChoice:
     """Decide between server, embedded store and none; a configured server that is down stays the choice."""
     wanted = flag or settings.store
@@ -121,7 +129,21 @@ def open_store(
     def notices() -> tuple[str, ...]:
         return store.file.notices if isinstance(store, EmbeddedSessions) else ()
 
-    link = Link(ledger, store, identity, data=paths.data, now=now_ms, log=log, provisional=provisional, notices=notices)
+    try:
+        link = Link(
+            ledger,
+            store,
+            identity,
+            data=paths.data,
+            now=steady_clock(),
+            log=log,
+            provisional=provisional,
+            notices=notices,
+        )
+    except sqlite3.Error as error:
+        ledger.database.close()
+        hint = "nothing is lost: the next run captures it"
+        raise StoreRejected(f"the outbox {paths.outbox} cannot be written: {error}", hint=hint, status=0) from error
     return OpenStore(choice, store, ledger, link, redactor, mode)
 
 

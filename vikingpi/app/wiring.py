@@ -40,7 +40,7 @@ from vikingpi.config.load import bypassed, load
 from vikingpi.config.model import Settings
 from vikingpi.config.paths import PROJECT_FOLDER, Paths, home_of, locate
 from vikingpi.config.trust import is_trusted
-from vikingpi.debuglog import Log, open_log
+from vikingpi.debuglog import open_log
 from vikingpi.errors import ConfigError, StoreError
 from vikingpi.events import Event, Notice
 from vikingpi.extensions.loader import Loaded, find_extensions, load_extensions
@@ -197,7 +197,7 @@ class _Builder:
             (prepared.options.api_key, prepared.settings.openviking.api_key),
             keep=prepared.store.kind != "off" and not prepared.options.no_session,
         )
-        self._log: Log = open_log(prepared.env, lambda record: self._redactor.mask_json(record)[0])
+        self._log, self._unlogged = open_log(prepared.env, lambda record: self._redactor.mask_json(record)[0])
 
     async def open_parts(
         self, reason: StartReason, emit: Callable[[Event], None], choose: Callable[[], Opened] | None = None
@@ -267,6 +267,8 @@ class _Builder:
         first = self._prepared.notices if reason != "new" else ()
         if reason == "startup" and self._mode == "repl" and self._prepared.first:
             first += (first_words(model.model),)
+        if reason == "startup" and self._unlogged:
+            first += (self._unlogged,)
         return (*first, *opened.notices, *model.notices, *open_key(model.model))
 
     def _context_store(self, ctx: SessionContext, session: SessionLog, cwd: Path) -> _Context:

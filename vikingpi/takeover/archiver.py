@@ -14,11 +14,10 @@ from vikingpi.errors import StoreError, StoreRejected, StoreUnreachable
 from vikingpi.takeover.delivery import SETTLE_MS, Delivery, Link, sole_writer
 from vikingpi.takeover.plan import Plan
 from vikingpi.viking.base import Archive, SessionStatus, archive_name, archive_number
-from vikingpi.viking.ledger import CommitRow, Generation
+from vikingpi.viking.ledger import LONGEST_WAIT_MS, CommitRow, Generation
 from vikingpi.viking.overview import acceptable
 
 BACK_OFF_MS = 60_000
-BACK_OFF_MAX_MS = 3_600_000
 PRECONDITION_FAILED = 412
 _GRACE = (0.25, 0.5, 0.5, 0.75)
 
@@ -99,8 +98,8 @@ class Archiver:
                 row = found
             archive = await self._finished(generation, row)
             await self._chain(generation, archive.number - 1)
-            await self._same_birth(generation)
             await self._has_mark(generation, archive, mark)
+            await self._same_birth(generation)
         except _Fault as fault:
             return self._verdict(generation, fault)
         except StoreError as error:
@@ -206,6 +205,8 @@ class Archiver:
         for pause in _GRACE if archive is None and state == "completed" else ():
             await self._sleep(pause)
             archive = archive or await self._link.store.archive(generation.name, number)
+        if archive is None:
+            await self._same_birth(generation)
         if archive is None or not acceptable(archive.overview):
             raise _Fault(Broken("the store made no usable overview", number), failed=True)
         return archive
@@ -247,4 +248,4 @@ class Archiver:
 
 
 def _back_off(generation: Generation) -> int:
-    return min(BACK_OFF_MAX_MS, BACK_OFF_MS * 2 ** min(generation.failures, 10))
+    return min(LONGEST_WAIT_MS, BACK_OFF_MS * 2 ** min(generation.failures, 10))

@@ -12,6 +12,7 @@ from vikingpi.takeover.courier import Courier
 
 UNANSWERED_WAIT = 2.0
 RETRY_AFTER = 15.0
+LOOK_AFTER = 1.0
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
@@ -53,11 +54,29 @@ class Background:
             except TimeoutError:
                 courier.link.log({"event": "retry"})
             self._wake.clear()
+            begun = courier.link.now()
+            watch = self._watched(begun)
             try:
                 await self._work()
             except (VpiError, sqlite3.Error, OSError) as error:
-                courier.link.log({"event": "pass_failed", "error": str(error)})
-                courier.tell_once("pass", f"work with the context store is interrupted: {error}", "see /viking")
+                courier.failed("work with the context store is interrupted", error, "see /viking")
+            else:
+                courier.fault = courier.fault if courier.mirror.behind else ""
+            finally:
+                watch()
+                courier.overdue(0)
+
+    def _watched(self, begun: int) -> Callable[[], None]:
+        """Look every second whether the store owes an answer, until the function that is returned is called."""
+        loop = asyncio.get_running_loop()
+
+        def look() -> None:
+            nonlocal handle
+            self._courier.overdue(begun)
+            handle = loop.call_later(LOOK_AFTER, look)
+
+        handle = loop.call_later(LOOK_AFTER, look)
+        return lambda: handle.cancel()
 
     def _unfinished(self) -> bool:
         state = self._courier.state()

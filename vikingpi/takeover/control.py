@@ -10,6 +10,7 @@ from vikingpi.agent.hooks import HookContext
 from vikingpi.errors import StoreError
 from vikingpi.events import Notice, StoreState
 from vikingpi.takeover.courier import Courier
+from vikingpi.takeover.plan import stopped, uncaptured
 from vikingpi.takeover.replaced import Replaced, replaced
 from vikingpi.takeover.state import OFF, is_off, is_user, turns_before
 from vikingpi.viking.ledger import CommitRow
@@ -84,6 +85,14 @@ class Control:
             f"masked       {self._masked()} secrets",
             f"last success {_ago(row.last_success, link.now())}",
         ]
+        if generation is not None and not courier.mirror.session.suffix:
+            stored = courier.mirror.stored(generation)
+            if missing := uncaptured(stored):
+                lines.append(f"capture      {missing} messages are not in the outbox yet")
+            if reason := stopped(stored):
+                lines.append(f"stopped      {reason}")
+        if courier.fault:
+            lines.append(f"fault        {courier.fault}")
         commit = link.ledger.commits.get(generation.id) if generation else None
         if commit is not None:
             lines.append(f"commit       {_commit_line(commit, link.now())}")
@@ -126,11 +135,16 @@ class Control:
         """
         if on == (not is_off(self._ctx.branch())):
             return f"capturing is already {'on' if on else 'off'}"
-        self._capture()
-        generation = self._courier.mirror.generation()
-        if generation is not None and not on:
-            self._courier.link.ledger.messages.withdraw(generation.id)
+        link = self._courier.link
+        try:
+            self._capture()
+            generation = self._courier.mirror.generation()
+            if generation is not None and not on:
+                link.ledger.messages.withdraw(generation.id)
+        except sqlite3.Error as error:
+            return f"not done: the outbox cannot be written: {error}"
         self._ctx.append_custom(OFF, {"on": on})
+        link.log({"event": "capturing", "on": on})
         self._courier.tell_state()
         if on:
             return "capturing is on again; what was said while it was off stays out of the store"

@@ -13,6 +13,15 @@ from vikingpi.viking.ledger import Generation
 
 BARRIER_MS = 20_000
 HUNG_MS = 2_000
+SLOW_MS = 3_000
+_OUTCOMES: dict[Outcome, str] = {
+    "busy": "they are being sent",
+    "waiting": "nobody knows yet what has arrived",
+    "unreachable": "the store cannot be reached",
+    "denied": "the store refuses the key",
+    "stopped": "the store does not take them",
+    "anew": "the session in the store was made anew",
+}
 _HINTS: dict[Outcome, tuple[str, str]] = {
     "denied": ("the context store refuses the key", "check the OpenViking key, then /viking reconnect"),
     "stopped": ("the context store does not take this session", "see /viking"),
@@ -23,8 +32,16 @@ _HINTS: dict[Outcome, tuple[str, str]] = {
 }
 
 
+def undelivered(outcome: Outcome) -> str:
+    """Say why not everything is delivered."""
+    return f"messages are still undelivered: {_OUTCOMES.get(outcome, outcome)}"
+
+
 class Courier:
-    """Delivers for the open session first, then what other sessions left behind."""
+    """Delivers for the open session first, then what other sessions left behind.
+
+    `fault` says what keeps this process from capturing or delivering, or is empty.
+    """
 
     def __init__(self, link: Link, ctx: HookContext, mirror: Mirror, token_threshold: int) -> None:
         self.link = link
@@ -32,6 +49,8 @@ class Courier:
         self.delivery = Delivery(link)
         self._ctx = ctx
         self._token_threshold = token_threshold
+        self.fault = ""
+        self._waiting = False
         self._told: set[str] = set()
         self._state: StoreState | None = None
 
@@ -71,7 +90,8 @@ class Courier:
         """What the status bar shows."""
         generation, shown = self.mirror.generation(), self.mirror.view()
         kind, covered = self.link.store.kind, covered_turns(shown)
-        state = StoreState(kind, self.delivery.connected, covered, token_threshold=self._token_threshold)
+        connected = False if self.fault else None if self._waiting else self.delivery.connected
+        state = StoreState(kind, connected, covered, token_threshold=self._token_threshold, detail=self.fault)
         if generation is None:
             return state
         figures = self.link.ledger.generations.figures(generation.id)
@@ -80,8 +100,20 @@ class Courier:
             outbox=figures.outbox,
             dead=figures.dead,
             open_commit=self.link.ledger.commits.get(generation.id) is not None,
-            detail=self.link.ledger.stores.get(self.link.row.identity).last_error,
+            detail=self.fault or self.link.ledger.stores.get(self.link.row.identity).last_error,
         )
+
+    def failed(self, what: str, error: Exception, hint: str) -> None:
+        """Something other than the store does not work: say it once and show it until it works again."""
+        self.link.log({"event": "failed", "what": what, "error": str(error)})
+        self.fault = f"{what}: {error}"
+        self.tell_once(what, self.fault, hint)
+
+    def overdue(self, since: int) -> None:
+        """Show that the store owes an answer when it has been silent for a while; `since` when work with it began."""
+        worked = self.link.ledger.stores.get(self.link.row.identity).last_success
+        self._waiting = since > 0 and self.link.now() - max(since, worked) >= SLOW_MS
+        self.tell_state()
 
     def gave_up(self, seconds: float) -> None:
         """A store that does not answer within what a run waits for is left alone for a while, and it is said."""

@@ -26,6 +26,7 @@ from vikingpi.viking.ledger import Generation, Ledger, Messages, Row, StoreRow
 
 SETTLE_MS = 35_000
 REST_MS, LONG_REST_MS = 10_000, 60_000
+LONGEST_ASKED_MS = 300_000
 BATCH = 100
 BATCH_BYTES = 8_000_000
 
@@ -118,7 +119,7 @@ class Delivery:
 
     def resting(self) -> bool:
         """Whether the store has just failed, in this process or another, and is left alone for a moment."""
-        return self._link.now() < self._link.ledger.stores.get(self._link.row.identity).retry_at
+        return self._link.ledger.stores.get(self._link.row.identity).rests(self._link.now())
 
     def failed(self, error: StoreError) -> Outcome:
         """Note a fault of the store and say what it means for the sender."""
@@ -135,7 +136,7 @@ class Delivery:
         wait = 0.0
         if isinstance(error, StoreUnreachable) and not error.refused:
             wait = max(
-                (error.retry_after or 0.0) * 1000,
+                min((error.retry_after or 0.0) * 1000, LONGEST_ASKED_MS),
                 _rest(link.ledger.stores.get(link.row.identity), link.now()) * random.uniform(0.8, 1.2),
             )
         link.ledger.stores.failed(link.row.id, str(error), link.now() + int(wait))
@@ -237,6 +238,7 @@ class Delivery:
             await self._post(generation, (row,), [refused_message(message, placeholder=True)])
             self._link.ledger.messages.dead(generation.id, row)
             self.refused.append(f"entry {row.entry_id}: {refusal}")
+            self._link.log({"event": "refused", "entry": row.entry_id, "error": str(refusal)})
             return
         self._link.ledger.messages.done(generation.id, (row,))
 

@@ -15,14 +15,16 @@ from vikingpi.events import BoundaryAdvanced, CommitFailed
 from vikingpi.messages import OVERVIEW_MARKER
 from vikingpi.takeover.archiver import Accepted, Archiver, Broken, Committed, Pending, Refused
 from vikingpi.takeover.boundary import overview_text
-from vikingpi.takeover.courier import Courier
+from vikingpi.takeover.courier import Courier, undelivered
 from vikingpi.takeover.mirror import Mirror
 from vikingpi.takeover.plan import Plan, ends, mark_of, place, plan_advance, plan_before
+from vikingpi.takeover.state import is_off
 from vikingpi.tokens import estimate
 from vikingpi.untrusted import harmless
 from vikingpi.viking.ledger import CommitRow, Generation
 from vikingpi.viking.overview import cut_sections
 
+UNDER_WAY = "the overview of the last commit is in the making; the boundary moves by itself when it is there"
 FIRST_COVERED = "the first user turn is now an overview"
 
 
@@ -54,9 +56,12 @@ class Engine:
         an earlier one; otherwise one look is taken.
         """
         if self._operation.locked():
-            return "another advance or compaction is under way"
+            generation = self.mirror.generation()
+            polled = generation is not None and self.link.ledger.commits.get(generation.id) is not None
+            return UNDER_WAY if polled else "another advance or compaction is under way"
         async with self._operation:
             line = await self._advance(force=force, poll=poll, poll_open=poll_open)
+        self.link.log({"event": "advance", "said": line})
         self.courier.tell_state()
         return line
 
@@ -86,10 +91,12 @@ class Engine:
         generation = self.mirror.generation()
         if generation is None:
             return "nothing was captured yet"
+        if is_off(self._ctx.branch()):
+            return "capturing is off on this branch"
         if self.link.ledger.commits.get(generation.id) is not None:
             return await self._confirm(generation, poll=poll_open)
         if generation.closed:
-            if generation.retry_at > self.link.now() and not force:
+            if generation.waits(self.link.now()) and not force:
                 return "waiting after a failed commit"
             self.mirror.begin(generation)
             generation = self.mirror.generation() or generation
@@ -99,10 +106,10 @@ class Engine:
         plan = self._plan(generation)
         if isinstance(plan, str):
             return plan
-        if generation.retry_at > self.link.now() and not force:
+        if generation.waits(self.link.now()) and not force:
             return "waiting after a refused commit"
         if (outcome := await self.courier.deliver(generation)) != "empty":
-            return f"messages are still undelivered ({outcome})"
+            return undelivered(outcome)
         plan = self._plan(generation)
         return plan if isinstance(plan, str) else await self._commit(generation, plan, poll=poll)
 

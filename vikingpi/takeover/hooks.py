@@ -80,6 +80,7 @@ class TakeoverHooks(AgentHooks):
         reset = self._engine.mirror.view().reset
         if reset and reset != self._reset_told:
             self._reset_told = reset
+            self._engine.link.log({"event": "boundary_reset", "reason": reset})
             ctx.emit(BoundaryReset(reset))
         return project(messages, self._engine.mirror.boundary())
 
@@ -92,12 +93,18 @@ class TakeoverHooks(AgentHooks):
 
     def _capture(self, portions: int = 1) -> int:
         """Capture; a ledger that cannot be written is told once, and what is missing is captured later."""
+        courier = self._engine.courier
         try:
-            return self._engine.mirror.capture(portions * self._portion)
+            captured = self._engine.mirror.capture(portions * self._portion)
         except sqlite3.Error as error:
             hint = "make room or mend the file; nothing is lost, it is captured later"
-            self._engine.courier.tell_once("ledger", f"the outbox cannot be written: {error}", hint)
+            self._engine.mirror.behind = True
+            courier.failed("the outbox cannot be written", error, hint)
             return 0
+        if captured:
+            courier.fault = ""
+            courier.link.log({"event": "captured", "messages": captured})
+        return captured
 
     async def session_before_compact(self, ctx: HookContext, prep: CompactionPrep) -> CompactionResult | None:
         if is_off(ctx.branch()):
@@ -125,6 +132,8 @@ class TakeoverHooks(AgentHooks):
         try:
             if self._mode == "print" and reason == "quit" and self._settings.wait != "none":
                 await self._final_pass()
+        except sqlite3.Error as error:
+            engine.courier.failed("the outbox cannot be written", error, "what is missing is captured by the next run")
         finally:
             engine.mirror.write_state()
 
@@ -165,15 +174,21 @@ async def _catch_up(mirror: Mirror, capture: Callable[[], int]) -> None:
 
 
 async def _confirm_first(engine: Engine, ctx: HookContext, settings: Takeover) -> None:
-    """A one-shot run that finds an open commit looks at it before its first request."""
-    generation = engine.mirror.generation()
-    if generation is None or engine.link.ledger.commits.get(generation.id) is None:
+    """A one-shot run that finds an open commit looks at it before its first request, and waits only for an overview
+    that a store which answers is making."""
+    if not _commit_open(engine) or is_off(ctx.branch()) or engine.courier.delivery.resting():
         return
-    polls = settings.wait != "none"
-    if polls:
+    if not await _within(engine, UNANSWERED_WAIT, engine.advance()):
+        return
+    if settings.wait != "none" and engine.courier.delivery.connected and _commit_open(engine):
         ctx.emit(Notice("waiting for the overview of the last commit"))
-    limit = max(UNANSWERED_WAIT, settings.overview_poll_ms * settings.overview_poll_max / 1000)
-    await _within(engine, limit if polls else UNANSWERED_WAIT, engine.advance(poll_open=polls))
+        limit = settings.overview_poll_ms * settings.overview_poll_max / 1000
+        await _within(engine, limit, engine.advance(poll_open=True))
+
+
+def _commit_open(engine: Engine) -> bool:
+    generation = engine.mirror.generation()
+    return generation is not None and engine.link.ledger.commits.get(generation.id) is not None
 
 
 async def _within(engine: Engine, limit: float, work: Coroutine[Any, Any, object]) -> bool:

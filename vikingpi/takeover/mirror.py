@@ -126,6 +126,7 @@ class Mirror:
         behind = [row.seq for row, end in ends(branch, self._link.ledger.messages.all(generation.id)) if end <= at]
         if at >= shown.first:
             self._write_state(generation.name, at, overview, archive)
+            self._link.log({"event": "boundary", "entry": commit.target_entry_id, "archive": archive})
         self._link.ledger.commits.finish(generation.id, behind[-1] if behind else 0)
         return at >= shown.first
 

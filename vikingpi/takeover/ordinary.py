@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sqlite3
 from collections.abc import Sequence
 from functools import partial
 from typing import Literal
@@ -120,7 +121,9 @@ class OrdinaryHooks(AgentHooks):
             try:
                 async with asyncio.timeout(UNANSWERED_WAIT):
                     await self._pass(ctx, ending=True)
-            except (TimeoutError, StoreError) as error:
+            except TimeoutError:
+                self._courier.gave_up(UNANSWERED_WAIT)
+            except (StoreError, sqlite3.Error) as error:
                 self._link.log({"event": "shutdown_commit", "error": str(error)})
 
     def capture(self, ctx: HookContext) -> int:
@@ -134,10 +137,17 @@ class OrdinaryHooks(AgentHooks):
         rows = _rows(branch, first, self._options, ctx.settings)
         if not rows:
             return 0
-        with ledger.database.transaction():
-            name = f"pi-{self._session[0]}{SUFFIX}"
-            made = generation or ledger.generations.open(self._link.row.id, name, *self._session, 0)
-            return ledger.messages.insert(made.id, rows)
+        try:
+            with ledger.database.transaction():
+                name = f"pi-{self._session[0]}{SUFFIX}"
+                made = generation or ledger.generations.open(self._link.row.id, name, *self._session, 0)
+                captured = ledger.messages.insert(made.id, rows)
+        except sqlite3.Error as error:
+            self._courier.failed("the outbox cannot be written", error, "nothing is lost, it is captured later")
+            return 0
+        self._courier.fault = ""
+        self._link.log({"event": "captured", "messages": captured})
+        return captured
 
     async def commit(self, ctx: HookContext) -> str:
         """Commit now; say what was done or why not."""
@@ -202,8 +212,11 @@ class OrdinaryHooks(AgentHooks):
                 status = await self._link.store.session_status(generation.name)
                 number = status.commit_count if status is not None else 0
                 archive = await self._link.store.archive(generation.name, number) if number else None
-        except (TimeoutError, StoreError) as error:
-            self._link.log({"event": "resume_overview", "error": str(error)})
+        except TimeoutError:
+            self._courier.gave_up(UNANSWERED_WAIT)
+            return ""
+        except StoreError as error:
+            self._courier.delivery.failed(error)
             return ""
         if archive is None or not acceptable(archive.overview):
             return ""

@@ -44,7 +44,7 @@ def plan_advance(stored: Stored, keep_turns: int, *, running: bool) -> Plan | st
         dead=_dead(stored),
     )
     if target is None:
-        return _stopped(stored) or "there is no further user turn to archive"
+        return stopped(stored) or "there is no further user turn to archive"
     return _plan(
         stored, found, target._replace(user_turns=target.user_turns + turns_before(stored.branch, stored.shown))
     )
@@ -60,7 +60,7 @@ def plan_before(stored: Stored, first_kept: str) -> Plan | str:
     return _plan(stored, found, Target(branch[end].id, end, turns))
 
 
-def _stopped(stored: Stored) -> str:
+def stopped(stored: Stored) -> str:
     """Say what the boundary can never move over, or nothing."""
     if _off(stored.branch):
         return "the boundary stops before what was said while capturing was off"
@@ -100,6 +100,13 @@ def first_uncaptured(stored: Stored) -> int:
     keys = {row.entry_id for row in stored.rows}
     found = units(stored.branch, stored.shown.first, off_entries(stored.branch))
     return next((unit.start for unit in found if unit.key not in keys), len(stored.branch))
+
+
+def uncaptured(stored: Stored) -> int:
+    """Give how many messages of the branch are complete and not in the ledger yet."""
+    keys = {row.entry_id for row in stored.rows}
+    found = units(stored.branch, stored.shown.first, off_entries(stored.branch))
+    return sum(1 for unit in found if unit.complete and unit.key not in keys)
 
 
 def _units(stored: Stored) -> tuple[Unit, ...]:

@@ -43,9 +43,10 @@ def items_for(commands: tuple[Command, ...], text: str) -> tuple[Item, ...]:
         )
     words = next((c.complete() for c in commands if c.name == name and c.complete is not None), ())
     wanted = argument.lower()
-    known = [word for word in words if word != argument]
-    begun = [word for word in known if word.lower().startswith(wanted)]
-    found = begun or [word for word in known if wanted in word.lower()]
+    if argument in words:
+        return ()
+    begun = [word for word in words if word.lower().startswith(wanted)]
+    found = begun or [word for word in words if wanted in word.lower()]
     return tuple(Item(word, "", f"/{name} {word}") for word in found)
 
 

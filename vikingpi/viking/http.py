@@ -12,6 +12,7 @@ no header value.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import time
@@ -147,6 +148,9 @@ class HttpApi:
             raise StoreUnreachable(
                 text, hint=error.hint, may_have_stored=asked.stores and lost, refused=refused
             ) from error
+        except asyncio.CancelledError:
+            note = "given up before an answer came"
+            raise
         finally:
             if self._log is not None:
                 ms = round(1000 * (time.monotonic() - started))

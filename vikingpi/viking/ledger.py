@@ -7,17 +7,17 @@ second capture of the same entry harmless.
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from vikingpi.errors import StoreRejected
-from vikingpi.viking.schema import MIGRATIONS
-from vikingpi.viking.sqlite import BUSY_SECONDS, make_private, migrate, use_wal
+from vikingpi.viking.ledger_file import Database
 
 RowState = Literal["new", "sending", "done", "dead"]
+
+# A moment further ahead than anybody waits was written under a clock that was wrong: it counts as past.
+LONGEST_REST_MS = 360_000
+LONGEST_WAIT_MS = 3_600_000
 
 
 class StoreRow(NamedTuple):
@@ -26,6 +26,10 @@ class StoreRow(NamedTuple):
     retry_at: int
     last_error: str
     last_success: int
+
+    def rests(self, now: int) -> bool:
+        """Whether the store is left alone for a moment."""
+        return 0 < self.retry_at - now <= LONGEST_REST_MS
 
 
 class Generation(NamedTuple):
@@ -41,6 +45,10 @@ class Generation(NamedTuple):
     accepted_archive: int
     failures: int
     retry_at: int
+
+    def waits(self, now: int) -> bool:
+        """Whether its next attempt is still ahead."""
+        return 0 < self.retry_at - now <= LONGEST_WAIT_MS
 
 
 class Row(NamedTuple):
@@ -92,49 +100,6 @@ _ROW = "seq, entry_id, tokens, counts, state, sent_at, gave_up_at, coalesce(body
 _COMMIT = (
     "target_entry_id, target_user_turns, keep, pressure, started_at, gave_up_at, count_before, task_id, archive_id"
 )
-
-
-class Database:
-    """The open file. `messages` and `commits` work on the same connection."""
-
-    def __init__(self, path: Path) -> None:
-        """Open or create the file; raise StoreRejected when a newer vpi wrote it or it cannot be used."""
-        try:
-            make_private(path)
-            self.db = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
-            use_wal(self.db)
-            self.db.execute("PRAGMA synchronous = FULL")
-            self.db.execute("PRAGMA foreign_keys = ON")
-            version = migrate(self.db, MIGRATIONS)
-            self.db.execute("BEGIN IMMEDIATE")  # a file that cannot be written is found out here
-            self.db.execute("ROLLBACK")
-        except (sqlite3.Error, OSError) as error:
-            raise StoreRejected(
-                f"the outbox {path} cannot be opened: {error}",
-                hint="move the file aside; vpi makes a new one and captures the session again",
-                status=0,
-            ) from error
-        if version > len(MIGRATIONS):
-            self.db.close()
-            raise StoreRejected(f"the outbox {path} was written by a newer vpi", hint="upgrade vpi", status=0)
-
-    @contextmanager
-    def transaction(self) -> Generator[sqlite3.Connection]:
-        """Run the block as one write transaction; nested blocks join the outer one."""
-        if self.db.in_transaction:
-            yield self.db
-            return
-        self.db.execute("BEGIN IMMEDIATE")
-        try:
-            yield self.db
-        except BaseException:
-            if self.db.in_transaction:  # a full disk has rolled it back already
-                self.db.execute("ROLLBACK")
-            raise
-        self.db.execute("COMMIT")
-
-    def close(self) -> None:
-        self.db.close()
 
 
 class Stores:
@@ -205,11 +170,11 @@ class Generations:
     def unfinished(self, store: int, now: int) -> tuple[Generation, ...]:
         """Generations with undelivered messages that are not left alone at the moment, oldest first."""
         rows = self._db.execute(
-            f"""SELECT {_GENERATION} FROM generation g WHERE store = ? AND retry_at <= ? AND EXISTS (SELECT 1
+            f"""SELECT {_GENERATION} FROM generation g WHERE store = ? AND EXISTS (SELECT 1
             FROM message m WHERE m.generation = g.id AND m.state IN ('new', 'sending')) ORDER BY id""",
-            (store, now),
+            (store,),
         )
-        return tuple(_generation(row) for row in rows)
+        return tuple(found for row in rows if not (found := _generation(row)).waits(now))
 
     def born(self, generation: int, created_at: str) -> None:
         """Record the store's own time of birth."""
@@ -299,8 +264,8 @@ class Messages:
         self._update(generation, rows, "state = 'new', gave_up_at = NULL", ())
 
     def give_up(self, generation: int, rows: Sequence[Row], now: int) -> None:
-        """The attempt is over and nobody knows how it ended; the first such moment stays."""
-        self._update(generation, rows, "gave_up_at = coalesce(gave_up_at, ?)", (now,))
+        """The attempt is over and nobody knows how it ended; the first such moment stays, unless it lies ahead."""
+        self._update(generation, rows, "gave_up_at = min(coalesce(gave_up_at, ?), ?)", (now, now))
 
     def dead(self, generation: int, row: Row) -> None:
         """A placeholder stands for this one on the store; its body is kept here."""
@@ -356,7 +321,8 @@ class Commits:
 
     def give_up(self, generation: int, now: int) -> None:
         self._db.execute(
-            "UPDATE commit_ SET gave_up_at = coalesce(gave_up_at, ?) WHERE generation = ?", (now, generation)
+            "UPDATE commit_ SET gave_up_at = min(coalesce(gave_up_at, ?), ?) WHERE generation = ?",
+            (now, now, generation),
         )
 
     def cancel(self, generation: int) -> None:
