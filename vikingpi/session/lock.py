@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -41,7 +42,8 @@ def lock_session(locks: Path, session_id: str) -> SessionLock:
                 return SessionLock(path, descriptor)
             os.close(descriptor)
     except OSError as error:
-        raise SessionError(f"cannot lock session {session_id}: {error}", hint=f"make {locks} writable") from error
+        hint = "make room on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else f"make {locks} writable"
+        raise SessionError(f"cannot lock session {session_id}: {error}", hint=hint) from error
 
 
 def _take(descriptor: int, path: Path, session_id: str) -> bool:
