@@ -35,7 +35,7 @@ def shapes() -> tuple[Shape, ...]:
         for kind, hints, token in _TOKENS
     )
     places = (Shape(kind, tuple(hints.split()), pattern, group) for kind, hints, pattern, group in _PLACES)
-    words = (Shape("password", tuple(hints.split(" ")), pattern, 1, check=check) for hints, check, pattern in _WORDS)
+    words = (Shape("password", hints, pattern, 1, check=check) for hints, check, pattern in _WORDS)
     return (*tokens, *places, *words)
 
 
@@ -166,41 +166,45 @@ _CALLED = rf"[\w.-]{{0,48}}?{NAMED}"
 
 # Hints, what the value must be, and a pattern whose group 1 it is: arguments of programs and functions, and sentences.
 _WORDS = (
-    ("mysql", "", r"\bmysql\w{0,8}\b[^\n|;]{0,200}?\s-p([^\s\"']{4,128})"),
-    ("redis-cli", "", rf"\bredis-cli\b[^\n|;]{{0,200}}?\s(?:-a|--pass)[ =]{_VALUE}"),
-    ("ldap", "", rf"\bldap\w{{3,10}}\b[^\n|;]{{0,300}}?\s-w\s{{0,3}}{_VALUE}"),
-    ("login", "", rf"\b(?:docker|podman|nerdctl|buildah|oras)\s+login\b[^\n|;]{{0,200}}?\s-p[ =]?{_VALUE}"),
+    (("mysql",), "", r"\bmysql\w{0,8}\b[^\n|;]{0,200}?\s-p([^\s\"']{4,128})"),
+    (("redis-cli",), "", rf"\bredis-cli\b[^\n|;]{{0,200}}?\s(?:-a|--pass)[ =]{_VALUE}"),
+    (("ldap",), "", rf"\bldap\w{{3,10}}\b[^\n|;]{{0,300}}?\s-w\s{{0,3}}{_VALUE}"),
+    (("login",), "", rf"\b(?:docker|podman|nerdctl|buildah|oras)\s+login\b[^\n|;]{{0,200}}?\s-p[ =]?{_VALUE}"),
     (
-        "htpasswd",
+        ("htpasswd",),
         "",
         rf"\bhtpasswd\s{{1,3}}-[a-zA-Z]*b[a-zA-Z]*\s{{1,3}}\S{{1,200}}\s{{1,3}}\S{{1,64}}\s{{1,3}}{_VALUE}",
     ),
-    ("smbclient", "", rf"\bsmbclient\b[^\n|;]{{0,200}}?\s-U\s{{0,3}}[\"']?[^\s%\"']{{1,64}}%{_VALUE}"),
-    ("openssl", "", rf"\bopenssl\b[^\n|;]{{0,200}}?\s-[kK]\s{{1,3}}{_VALUE}"),
+    (("smbclient",), "", rf"\bsmbclient\b[^\n|;]{{0,200}}?\s-U\s{{0,3}}[\"']?[^\s%\"']{{1,64}}%{_VALUE}"),
+    (("openssl",), "", rf"\bopenssl\b[^\n|;]{{0,200}}?\s-[kK]\s{{1,3}}{_VALUE}"),
     (
-        "sudo password-stdin chpasswd",
+        ("sudo", "password-stdin", "chpasswd"),
         "",
         r"""\becho\s{1,4}(?:-n\s{1,4})?["']?([^\s"'|$]{4,128})["']?\s{0,4}\|\s{0,4}"""
         r"(?:sudo\s(?:-\S{1,8}\s{1,4}){0,3}-S|sudo\s-S|(?:sudo\s)?chpasswd|[^\n|;]{0,200}--password-stdin)",
     ),
     (
-        "auth login(",
+        ("auth(", "auth=(", "auth = (", "login("),
         "",
         r"""(?i)(?:\bauth\s{0,3}=\s{0,3}|(?:basic|digest)_?auth|\.login)\(\s{0,3}["'][^"'\s]{1,64}["']\s{0,3},\s{0,3}"""
         r"""["']([^"'\r\n]{3,128})["']""",
     ),
-    ("auth", "basic", r"""(?i)\b_?auth["']?\s{0,4}[:=]\s{0,4}["']?([A-Za-z0-9+/]{8,1024}={0,2})(?![A-Za-z0-9+/=])"""),
-    ("key=", "", rf"""(?i)\bkey=["']{_CALLED}["'][^<>\n]{{0,60}}>([^<>\s]{{4,256}})</"""),
     (
-        "env arg config",
+        ('auth"', "auth'", "auth=", "auth:", "auth ="),
+        "basic",
+        r"""(?i)\b_?auth["']?\s{0,4}[:=]\s{0,4}["']?([A-Za-z0-9+/]{8,1024}={0,2})(?![A-Za-z0-9+/=])""",
+    ),
+    (("key=",), "", rf"""(?i)\bkey=["']{_CALLED}["'][^<>\n]{{0,60}}>([^<>\s]{{4,256}})</"""),
+    (
+        ("env ", "arg ", "env\t", "git config"),
         "",
         rf"(?im)^[ \t>+$]{{0,8}}(?:(?-i:ENV|ARG|setenv)|git\sconfig(?:\s--\w+)?)"
         rf"[ \t]{{1,4}}{_CALLED}[ \t]{{1,4}}{_VALUE}",
     ),
-    ("|", "said", rf"(?i)\|[ \t]{{0,40}}`?{_CALLED}`?[ \t]{{0,40}}\|[ \t]{{0,40}}{_VALUE}[ \t]{{0,40}}\|"),
-    ("\t", "said", rf"(?im)^{_CALLED}\t{{1,4}}{_VALUE}[ \t]{{0,8}}$"),
+    (("|",), "said", rf"(?i)\|[ \t]{{0,40}}`?{_CALLED}`?[ \t]{{0,40}}\|[ \t]{{0,40}}{_VALUE}[ \t]{{0,40}}\|"),
+    (("\t",), "said", rf"(?im)^{_CALLED}\t{{1,4}}{_VALUE}[ \t]{{0,8}}$"),
     (
-        "pass pwd secret token key credential",
+        ("pass", "pwd", "secret", "token", "key", "credential"),
         "said",
         r"(?i)\b(?:pass(?:word|phrase|code)?|pwd|passwort|secret|(?:api|access|secret)[ _-]?key|token|credentials?)"
         rf"(?:\s(?:for|of|to)\s[^\s:=]{{1,40}}){{0,2}}\s(?:is|was|ist|will\sbe):?\s{_VALUE}",
