@@ -212,3 +212,23 @@ def test_a_session_of_another_folder_is_resumed_in_that_folder(runs: Lab) -> Non
         assert tty.text().rstrip().split("\n")[-1].startswith(f"{there} · ")
     finally:
         tty.close()
+
+
+def test_a_prompt_that_is_typed_before_the_start_is_sent(runs: Lab) -> None:
+    tty = Tty(runs)
+    try:
+        tty.send("SAY: early bird\r")
+        tty.wait("\nearly bird")
+    finally:
+        tty.close()
+
+
+def test_several_lines_that_are_typed_before_the_start_wait_in_the_editor(runs: Lab) -> None:
+    tty = Tty(runs)
+    try:
+        tty.send("SAY: one\rSAY: two\rand")
+        tty.wait("> SAY: one\n  SAY: two\n  and")
+        tty.read(0.5)
+        assert "\none" not in tty.text()
+    finally:
+        tty.close()

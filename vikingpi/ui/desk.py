@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import select
 import sys
+import termios
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -46,6 +49,19 @@ def open_terminal(setting: str, env: Mapping[str, str]) -> Terminal:
     multiplexed = bool(env.get("TMUX") or env.get("STY"))
     output = make_output(sys.stdout, env.get("TERM", ""), colour=theme.depth != "none", multiplexed=multiplexed)
     return Terminal(theme, output, create_input(sys.stdin))
+
+
+def typed_ahead(source: Input) -> list[str]:
+    """Take the lines that were typed before the program read any key.
+
+    The terminal has them as lines, so their Enter would come as Ctrl+J; what is not ended yet stays for the editor.
+    """
+    descriptor, data = source.fileno(), b""
+    if not termios.tcgetattr(descriptor)[3] & termios.ICANON:
+        return []
+    while select.select([descriptor], [], [], 0)[0] and (read := os.read(descriptor, 65536)):
+        data += read
+    return data.decode("utf-8", "replace").splitlines()
 
 
 def is_dumb(env: Mapping[str, str]) -> bool:

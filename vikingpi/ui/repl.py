@@ -23,8 +23,9 @@ from vikingpi.events import (
 from vikingpi.session.tree import build_context
 from vikingpi.ui.actions import Places, make_actions
 from vikingpi.ui.choosing import TerminalChooser
-from vikingpi.ui.desk import Terminal, is_dumb, make_desk, open_terminal
+from vikingpi.ui.desk import Terminal, is_dumb, make_desk, open_terminal, typed_ahead
 from vikingpi.ui.history import history_name
+from vikingpi.ui.input import typed
 from vikingpi.ui.interrupts import Interrupts
 from vikingpi.ui.keys import Burst, make_bindings
 from vikingpi.ui.line_mode import run_lines
@@ -55,6 +56,8 @@ class Repl:
         desk.screen.key_bindings = make_bindings(desk.editor, desk.search, actions, burst)
         app.chooser = TerminalChooser(desk, terminal)
         desk.transcript.shows_thoughts = app.settings.show_thoughts
+        self._submit = actions.submit
+        self._source = terminal.source
         self._wake = asyncio.Event()
         self._stale = False
         self._figures_due = 0.0
@@ -69,7 +72,7 @@ class Repl:
         ticks.add_done_callback(self._tick_ended)
         loop.add_signal_handler(signal.SIGCONT, self._desk.screen.continued)
         try:
-            loop.call_soon(self._begin, prompts, first)
+            loop.call_soon(self._begin, prompts, first, typed_ahead(self._source))
             return await self._desk.screen.run_async(handle_sigint=False, set_exception_handler=False)
         except EOFError:
             return 0
@@ -80,15 +83,21 @@ class Repl:
             await self._desk.work.finish()
             self._desk.pages.flush()
 
-    def _begin(self, prompts: Sequence[Prompt], first: str) -> None:
+    def _begin(self, prompts: Sequence[Prompt], first: str, early: list[str]) -> None:
         self._desk.screen.remember_mode()
         asyncio.get_running_loop().run_in_executor(None, preload)
         called = command_in(self._app.commands, first)
+        several = called is not None or len(early) > 1
+        if early:
+            self._desk.editor.put_back(["\n".join(map(typed, early)) + "\n" * several])
         if called is not None:
             self._desk.work.command(*called, then=prompts)
             return
         for text, images in prompts:
             self._desk.work.prompt(text, images, last=True)
+        # Several lines may be one paste: that is for the user to send.
+        if early and not several and (text := self._desk.editor.take()):
+            self._submit(text)
 
     def _greet(self) -> None:
         parts = self._app.parts
