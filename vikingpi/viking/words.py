@@ -20,7 +20,7 @@ _ENDS = ("\n", "。", "！", "？", ". ", "! ", "? ", "; ", "；", " ")
 
 # Compiled at first use: a one-shot run may search nothing.
 _compiled = cache(re.compile)
-_RUN = rf"[{_CJK}]+|(?:(?![{_CJK}])\w)+"
+_RUN = rf"[{_CJK}]+|[^\W{_CJK}]+"
 _ACCENTED = r"[\u0080-\u058f\u1e00-\u1fff]+"
 _PIECE = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+"
 
