@@ -182,18 +182,13 @@ def test_a_choice_without_a_terminal_is_refused(runs: Lab) -> None:
     assert b"needs a terminal" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("flags", "named"),
-    [
-        (("-c", "-r"), b"--continue and --resume"),
-        (("--session", "x", "-c"), b"--continue and --session"),
-        (("--fork", "x", "--no-session"), b"--fork and --no-session"),
-    ],
-)
-def test_flags_that_name_two_sessions_are_refused(runs: Lab, flags: tuple[str, ...], named: bytes) -> None:
-    done = runs.run(*flags, "-p", "hello")
-    assert done.returncode == 2
-    assert named + b" cannot be together" in done.stderr
+def test_a_list_of_sessions_and_the_newest_one_are_not_both_opened(runs: Lab) -> None:
+    tty = Tty(runs, "-r", "-c")
+    try:
+        tty.wait("error: --continue and --resume cannot go together")
+        assert tty.end() == 2
+    finally:
+        tty.close()
 
 
 def test_a_session_of_another_folder_is_resumed_in_that_folder(runs: Lab) -> None:

@@ -50,23 +50,6 @@ def session_folder(chosen: str, paths: Paths, cwd: Path) -> Folder:
     return Folder(default_directory(paths.sessions, str(cwd)), False, paths, cwd)
 
 
-def check_one_session(options: RunOptions) -> None:
-    """Raise ConfigError where flags name more than one session."""
-    flags = {
-        "--continue": options.continue_session,
-        "--resume": options.resume,
-        "--session": options.session,
-        "--session-id": options.session_id,
-        "--fork": options.fork,
-        "--no-session": options.no_session,
-    }
-    given = [name for name, value in flags.items() if value]
-    if len(given) > 1:
-        raise ConfigError(
-            f"{' and '.join(given)} cannot be together: each says which session to use", hint="give one of them"
-        )
-
-
 def open_chosen(options: RunOptions, folder: Folder) -> Opened:
     """Open what the flags ask for; SessionError when it cannot be found, used or locked, ConfigError for two wishes."""
     _one_wish(options)

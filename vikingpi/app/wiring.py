@@ -28,7 +28,6 @@ from vikingpi.app.secrets import REDACT_OFF, make_redactor, mask_of
 from vikingpi.app.sessions import (
     Folder,
     Opened,
-    check_one_session,
     learn_start,
     new_session,
     open_chosen,
@@ -92,8 +91,7 @@ class Seams(NamedTuple):
 
 
 def prepare(options: RunOptions, env: Mapping[str, str], cwd: Path) -> Prepared:
-    """Read configuration and model catalogue; ConfigError when something in them or in the flags is wrong."""
-    check_one_session(options)
+    """Read configuration and model catalogue; ConfigError when something in them is wrong."""
     paths = locate(env)
     trusted = is_trusted(paths, cwd, options.trust)
     loaded = load(paths, cwd, env, trusted=trusted)
