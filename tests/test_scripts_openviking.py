@@ -106,3 +106,11 @@ def test_the_configuration_stays_on_loopback(tmp_path: Path, key: str) -> None:
     written = openviking_dev.configuration(1933, tmp_path, "http://127.0.0.1:1", key)
     assert written["server"] == {"host": "127.0.0.1", "port": 1933, "root_api_key": key or None}
     assert written["vlm"]["api_base"] == "http://127.0.0.1:1/v1"
+
+
+@pytest.mark.parametrize("inside", ["pyvenv.cfg", "notes.txt"])
+def test_a_folder_that_somebody_else_made_is_never_cleared(tmp_path: Path, inside: str) -> None:
+    (tmp_path / inside).write_text("mine")
+    with pytest.raises(openviking_dev.LabError, match="was not made by this script"):
+        openviking_dev.install(tmp_path)
+    assert (tmp_path / inside).read_text() == "mine"

@@ -66,7 +66,7 @@ def say(text: str) -> None:
 
 def install(venv: Path) -> Path:
     """Give the server's program, installing it first where it is not there; one process at a time does so."""
-    program, stamp = venv / "bin" / "openviking-server", venv / ".installed"
+    program, begun, stamp = venv / "bin" / "openviking-server", venv / ".begun", venv / ".installed"
     if program.exists() and (stamp.exists() or os.environ.get("VPI_OPENVIKING_VENV")):
         return program
     venv.parent.mkdir(parents=True, exist_ok=True)
@@ -74,10 +74,13 @@ def install(venv: Path) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if program.exists() and stamp.exists():
             return program
-        if venv.exists() and not (venv / "pyvenv.cfg").exists() and any(venv.iterdir()):
-            raise LabError(f"{venv} is no virtual environment", "name an empty folder in VPI_OPENVIKING_VENV")
+        if venv.exists() and any(venv.iterdir()) and not (begun.exists() or stamp.exists()):
+            hint = "install openviking there, name another folder in VPI_OPENVIKING_VENV, or remove it"
+            raise LabError(f"{venv} holds no openviking-server and was not made by this script", hint)
         say(f"installing openviking {VERSION} into {venv} (once; some minutes)")
         shutil.rmtree(venv, ignore_errors=True)
+        venv.mkdir()
+        begun.touch()
         pip = [venv / "bin" / "python", "-I", "-m", "pip", "install", "-qq", "--no-input"]
         for command in (
             [sys.executable, "-I", "-m", "venv", venv],
