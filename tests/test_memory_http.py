@@ -87,7 +87,7 @@ def test_one_project_is_asked_as_its_peer(tmp_path: Path) -> None:
     assert lab.transport.sent[0].headers["x-openviking-actor-peer"] == "-work-mine"
 
 
-def test_recall_leaves_out_low_scores_listings_and_what_is_over_the_budget(tmp_path: Path) -> None:
+def test_recall_leaves_out_low_scores_listings_overviews_and_what_is_over_the_budget(tmp_path: Path) -> None:
     entries = [
         entry("viking://user/ada/memories/entities", 0.9, "# Entities Overview"),
         entry("viking://user/ada/skills", 0.9, "Where skills are kept"),
@@ -96,6 +96,8 @@ def test_recall_leaves_out_low_scores_listings_and_what_is_over_the_budget(tmp_p
         entry("viking://user/ada/memories/entities/a.md", 0.8, "port 8443"),
         entry("viking://user/ada/memories/entities/b.md", 0.7, "x" * 9000),
         entry("viking://user/ada/memories/entities/c.md", 0.2, "port 9090"),
+        entry("viking://user/ada/sessions/s/messages/1", 0.9, "[earlier overview]\n- the port is 1111"),
+        entry("viking://user/ada/sessions/s/messages/2", 0.9, "user: [earlier overview]\n- the port is 1111"),
         entry("viking://user/ada/memories/entities/d.md", 0.6, "port 7070"),
     ]
     lab = Lab(tmp_path, ok({"entries": entries}))

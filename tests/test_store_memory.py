@@ -259,6 +259,56 @@ def test_a_deleted_session_leaves_nothing_to_find(tmp_path: Path) -> None:
     play(tmp_path / "store.db", scene)
 
 
+STAND_INS = [
+    ("seed:pi-g", "[earlier overview]\n## Key Facts & Decisions\n- User: the gateway port is 8443"),
+    ("refused:e9", "[a message could not be stored; its text is entry gateway-port of the session file]"),
+]
+
+
+@pytest.mark.parametrize(("mark", "text"), STAND_INS)
+def test_what_stands_in_for_other_messages_is_not_recalled_and_counts_for_overviews(
+    tmp_path: Path, mark: str, text: str
+) -> None:
+    stand_in = user(text, mark)._replace(marks=(mark, "e9"))
+
+    async def scene(bench: Bench) -> None:
+        await bench.sessions.ensure_session("s")
+        await bench.sessions.add_messages("s", [stand_in, user("the gateway port is now 9443", "e1")])
+        for _ in range(2):
+            assert await bench.recall("which is the gateway port") == ["user: the gateway port is now 9443"]
+            assert await bench.texts("gateway port") == ["user: the gateway port is now 9443"]
+            assert await bench.texts("gateway port", "viking://~/sessions/s") == ["user: the gateway port is now 9443"]
+            await bench.sessions.commit("s", 0)
+        archive = await bench.sessions.archive("s", 1)
+        assert archive is not None and archive.messages[0] == stand_in
+        assert "gateway" in archive.overview and mark in archive.marks
+        assert await bench.memory.delete("viking://~/sessions/s") == 2
+
+    play(tmp_path / "store.db", scene)
+
+
+@pytest.mark.parametrize(("mark", "text"), STAND_INS)
+def test_stand_ins_leave_the_index_of_an_existing_store(tmp_path: Path, mark: str, text: str) -> None:
+    path = tmp_path / "store.db"
+
+    async def before(bench: Bench) -> None:
+        await bench.sessions.ensure_session("s")
+        # As it was written when a stand-in was indexed like what was said.
+        await bench.sessions.add_messages("s", [user(text, "MARK"), user(f'"{mark} said of the gateway', "e1")])
+
+    play(path, before)
+    db = sqlite3.connect(path)
+    db.execute("UPDATE message SET body = replace(body, 'MARK', ?1), marks = replace(marks, 'MARK', ?1)", (mark,))
+    db.execute("PRAGMA user_version = 3")
+    db.commit()
+    db.close()
+
+    async def after(bench: Bench) -> None:
+        assert await bench.texts("gateway port overview stored") == [f'user: "{mark} said of the gateway']
+
+    play(path, after)
+
+
 def test_a_folder_is_taken_in_file_by_file(tmp_path: Path) -> None:
     source = tmp_path / "docs"
     (source / "api").mkdir(parents=True)

@@ -15,11 +15,10 @@ from vikingpi.decode import Json, as_dict, as_int, as_list, as_str
 from vikingpi.session.entries import Entry
 from vikingpi.takeover.state import entry_text, is_message, is_user, off_entries
 from vikingpi.tokens import estimate
-from vikingpi.viking.base import MessageKind, StoreMessage
+from vikingpi.viking.base import SEED_TITLE, MessageKind, StoreMessage
 from vikingpi.viking.ledger import NewRow
 
 STATUS_LINE = "[openviking-memory]"
-SEED_LEAD = "[earlier overview]"
 _UNSTORABLE = re.compile("[\\x00\ud800-\udfff]")
 UNANSWERED = "The call was interrupted; there is no result."
 
@@ -91,7 +90,7 @@ def row_of(branch: Sequence[Entry], unit: Unit, options: CaptureOptions) -> NewR
 def seed_row(generation: str, summary: str, created_at: str, options: CaptureOptions) -> NewRow:
     """Make the first row of a generation that begins with what the request already shows as a summary."""
     mark = f"seed:{generation}"
-    text = options.mask(_clean(f"{SEED_LEAD}\n{summary}"))
+    text = options.mask(_clean(f"{SEED_TITLE}\n{summary}"))
     return row_from(
         StoreMessage(
             "user", ({"type": "text", "text": text},), created_at, mark, (mark,), options.peer_id, "tool_transport"

@@ -11,6 +11,10 @@ from typing import Literal, NamedTuple, Protocol
 
 from vikingpi.decode import Json, as_dict, as_list, as_str
 
+# How the marks of messages begin that stand in for others: for what an earlier generation held, for what was refused.
+STAND_IN_MARKS = ("seed:", "refused:")
+SEED_TITLE = "[earlier overview]"
+
 MessageKind = Literal["", "user_query", "tool_transport"]
 
 

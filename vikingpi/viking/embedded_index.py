@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
 from vikingpi.decode import as_dict, as_str
-from vikingpi.viking.base import StoreMessage
+from vikingpi.viking.base import STAND_IN_MARKS, StoreMessage
 from vikingpi.viking.words import is_cjk, matches, passages, query_terms, telling, terms
 
 COMMON = 2000
@@ -64,7 +64,17 @@ class Where(NamedTuple):
 
 def searchable(message: StoreMessage) -> str:
     """Give the text of a message that can be found: without what the tools of memory brought up, which stands in the
-    store already."""
+    store already; nothing of a message that stands in for others, which nobody said."""
+    if _stands_in(message):
+        return ""
+    return _spoken(message)
+
+
+def _stands_in(message: StoreMessage) -> bool:
+    return any(mark.startswith(STAND_IN_MARKS) for mark in message.marks)
+
+
+def _spoken(message: StoreMessage) -> str:
     parts = tuple(part for part in message.parts if not as_str(part.get("tool_name")).startswith("viking_"))
     return _flat(message._replace(parts=parts))
 
@@ -122,6 +132,17 @@ def index_old_messages(db: sqlite3.Connection) -> None:
     for session, seq, body in db.execute("SELECT session, seq, body FROM message ORDER BY rowid"):
         message = StoreMessage.from_json(as_dict(json.loads(body)))
         add_message(db, session, seq, message.peer_id, pieces_of(searchable(message)))
+
+
+def remove_stand_ins(db: sqlite3.Connection) -> None:
+    """Take what stands in for other messages out of an index from before it was left out."""
+    likely = " OR ".join(f"marks LIKE '%\"{mark}%'" for mark in STAND_IN_MARKS)
+    for session, seq, body in db.execute(f"SELECT session, seq, body FROM message WHERE {likely}").fetchall():
+        message = StoreMessage.from_json(as_dict(json.loads(body)))
+        if _stands_in(message):
+            query = "SELECT id, start, stop FROM passage WHERE session = ? AND seq = ?"
+            text = _spoken(message)
+            remove(db, [(row, text[start:stop]) for row, start, stop in db.execute(query, (session, seq)).fetchall()])
 
 
 def search(db: sqlite3.Connection, text: str, where: Where, limit: int = CANDIDATES) -> list[Found]:

@@ -5,7 +5,7 @@ A step is SQL statements and functions that bring old rows into the new tables.
 
 from __future__ import annotations
 
-from vikingpi.viking.embedded_index import index_old_messages
+from vikingpi.viking.embedded_index import index_old_messages, remove_stand_ins
 from vikingpi.viking.sqlite import Step
 
 MIGRATIONS: tuple[tuple[Step, ...], ...] = (
@@ -83,4 +83,5 @@ MIGRATIONS: tuple[tuple[Step, ...], ...] = (
         "CREATE INDEX passage_peer ON passage(peer)",
         "CREATE INDEX passage_session ON passage(session) WHERE session IS NOT NULL",
     ),
+    (remove_stand_ins,),
 )

@@ -19,7 +19,7 @@ from vikingpi.decode import Json, as_dict, as_float, as_int, as_list, as_str
 from vikingpi.errors import RouteMissing, StoreError, StoreRejected
 from vikingpi.tokens import estimate
 from vikingpi.viking import levels
-from vikingpi.viking.base import CATEGORIES, Hit, Level, Node, RecallQuery, Written
+from vikingpi.viking.base import CATEGORIES, SEED_TITLE, Hit, Level, Node, RecallQuery, Written
 from vikingpi.viking.gather import gather_path, slug, without_secrets
 from vikingpi.viking.http import HttpApi
 from vikingpi.viking.http_space import Space
@@ -198,12 +198,17 @@ def _fitting(hits: Sequence[Hit], query: RecallQuery) -> tuple[Hit, ...]:
     used = 0
     for hit in hits:
         cost = estimate(hit.text)
-        known = hit.uri in query.uris or _is_listing(hit)
+        known = hit.uri in query.uris or _is_listing(hit) or _is_overview(hit)
         if known or hit.score < query.threshold or used + cost > query.budget or len(kept) == query.limit:
             continue
         used += cost
         kept.append(hit)
     return tuple(kept)
+
+
+def _is_overview(hit: Hit) -> bool:
+    """Whether a hit is what a session began with as an overview of what was said before it, not said in it."""
+    return hit.text.lstrip().removeprefix("user:").lstrip().startswith(SEED_TITLE)
 
 
 def _is_listing(hit: Hit) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from vikingpi.tokens import cut, estimate
-from vikingpi.viking.base import StoreMessage
+from vikingpi.viking.base import SEED_TITLE, StoreMessage
 from vikingpi.viking.digest import FAILED_LAST, NOT_ANSWERED, Lines, digest
 from vikingpi.viking.facts import fact_subject
 
@@ -27,7 +27,6 @@ SECTIONS = (
 )
 TRUNCATED = "...(truncated)"
 SEED_MARK = "seed:"
-SEED_TITLE = "[earlier overview]"
 
 _NONE = "(none)"
 _OLD_LINE = 600
