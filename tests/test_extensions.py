@@ -241,13 +241,98 @@ def setup(vpi):
 
     async def work(app: App) -> None:
         await app.submit("go")
-        assert said(app)[2:] == ["ValueError: no", "x"]
+        assert said(app)[2:] == [
+            "This call did not run: faulty, which judges tool calls, failed (ValueError: no).",
+            "x",
+        ]
         (command,) = (command for command in app.commands if command.name == "broken")
         assert await command.run("") == "The extension faulty failed: ValueError: no"
 
     bench.run([Step(calls=(ScriptedCall("broken", {}),)), Step(text="x")], work)
     failed = {event.method for event in bench.events if isinstance(event, HookFailed) and event.hook == "faulty"}
     assert failed == {"context", "before_agent_start", "tool_call", "turn_end", "message_end", "session_start"}
+
+
+GATES = """
+def fail(event, ctx):
+    raise ValueError("no")
+async def fail_later(event, ctx):
+    fail(event, ctx)
+def setup(vpi):
+    for handler in {handlers}:
+        vpi.on("tool_call", handler)
+"""
+
+
+@pytest.mark.parametrize(
+    ("handlers", "reason"),
+    [
+        ("[fail]", "failed (ValueError: no)"),
+        ("[fail_later]", "failed (ValueError: no)"),
+        ("[lambda e, c: {'block': True, 'reason': 'mine'}, fail]", "mine"),
+        ("[lambda e, c: None, fail, lambda e, c: None]", "failed (ValueError: no)"),
+        ("[lambda e, c: {'block': 1, 'reason': 5}]", "blocked by the extension gate"),
+        ("[lambda e, c: 'yes']", "it answered 'yes'"),
+        ("[lambda e, c: True]", "it answered True"),
+        ("[lambda e, c: False]", "it answered False"),
+        ("[lambda e, c: {'blocked': True}]", "it answered {'blocked': True}"),
+    ],
+)
+def test_only_a_gate_that_says_so_lets_a_tool_run(bench: Bench, handlers: str, reason: str) -> None:
+    bench.extension(GATES.format(handlers=handlers), "gate")
+    ran = bench.project / "ran"
+
+    async def work(app: App) -> None:
+        await app.submit("go")
+        assert reason in said(app)[2]
+
+    bench.run([Step(calls=(ScriptedCall("bash", {"command": f"touch {ran}"}),)), Step(text="x")], work)
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("handlers", ["[lambda e, c: None]", "[lambda e, c: {}]", "[lambda e, c: {'block': False}]"])
+def test_a_gate_that_has_no_objection_is_no_fault(bench: Bench, handlers: str) -> None:
+    bench.extension(GATES.format(handlers=handlers), "gate")
+    ran = bench.project / "ran"
+    bench.run([Step(calls=(ScriptedCall("bash", {"command": f"touch {ran}"}),)), Step(text="x")], say_go)
+    assert ran.exists() and not [event for event in bench.events if isinstance(event, HookFailed)]
+
+
+@pytest.mark.parametrize(
+    ("event", "answer"),
+    [
+        ("context", "{'messages': 5}"),
+        ("context", "{'messages': [5]}"),
+        ("context", "'yes'"),
+        ("before_agent_start", "{'systemAppend': 5}"),
+        ("before_agent_start", "5"),
+        ("before_agent_start", "{'systemPrompt': 'x'}"),
+        ("session_before_compact", "{'compaction': {'summary': ''}}"),
+        ("session_before_compact", "'yes'"),
+    ],
+)
+def test_an_answer_that_means_nothing_is_named_and_the_other_handlers_are_heard(
+    bench: Bench, event: str, answer: str
+) -> None:
+    bench.extension(
+        f"""
+def setup(vpi):
+    vpi.on({event!r}, lambda event, ctx: {answer})
+    vpi.on({event!r}, lambda event, ctx: vpi.notify("heard"))
+""",
+        "odd",
+    )
+
+    async def work(app: App) -> None:
+        for _ in range(2):
+            reply = await app.submit("go" * 40_000)
+            assert reply is not None and reply.text == "x"
+        await app.compact()
+
+    bench.run([Step(text="x")] * 3, work, store="off")
+    failed = [one for one in bench.events if isinstance(one, HookFailed)]
+    assert failed and {(one.hook, one.method) for one in failed} == {("odd", event)}
+    assert "it answered" in failed[0].error and told(bench).count("heard") == len(failed)
 
 
 def test_project_extensions_need_trust_and_flags_choose(bench: Bench) -> None:

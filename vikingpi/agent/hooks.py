@@ -1,6 +1,7 @@
 """The hook protocol: how takeover, memory and extensions take part in the agent loop.
 
-Hooks sit beside the loop. A hook that raises is skipped for that call; cancellation passes.
+Hooks sit beside the loop. A hook that raises is skipped for that call, but one that was to judge a tool call blocks
+it: a gate that broke has not said yes. Cancellation passes.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class AgentHooks:
         return messages
 
     async def tool_call(self, ctx: HookContext, call: ToolCall) -> Block | None:
-        """A tool is about to run; the first Block wins."""
+        """A tool is about to run; the first Block wins, and raising is a Block."""
         return None
 
     async def turn_end(self, ctx: HookContext, turn: TurnEnd) -> None:
@@ -140,7 +141,11 @@ class HookChain:
 
     async def tool_call(self, call: ToolCall) -> Block | None:
         for hook in self._hooks:
-            block = await self._guard(hook, "tool_call", hook.tool_call(self._ctx, call))
+            try:
+                block = await hook.tool_call(self._ctx, call)
+            except Exception as error:  # noqa: BLE001 - fail safe: any fault of a gate is reported, and blocks
+                fault = self._failed(hook, "tool_call", error)
+                block = Block(f"This call did not run: {_name(hook)}, which judges tool calls, failed ({fault}).")
             if block is not None:
                 return block
         return None
@@ -174,10 +179,14 @@ class HookChain:
             self._failed(hook, method, error)
             return None
 
-    def _failed(self, hook: AgentHooks, method: str, error: Exception) -> None:
-        self._ctx.emit(
-            HookFailed(getattr(hook, "name", type(hook).__name__), method, f"{type(error).__name__}: {error}")
-        )
+    def _failed(self, hook: AgentHooks, method: str, error: Exception) -> str:
+        fault = f"{type(error).__name__}: {error}"
+        self._ctx.emit(HookFailed(_name(hook), method, fault))
+        return fault
+
+
+def _name(hook: AgentHooks) -> str:
+    return getattr(hook, "name", type(hook).__name__)
 
 
 Emit = Callable[[Event], None]

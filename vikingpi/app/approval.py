@@ -108,7 +108,7 @@ class Approval(AgentHooks):
     async def tool_call(self, ctx: HookContext, call: ToolCall) -> Block | None:
         try:
             return await self._judge(ctx, call)
-        except Exception as error:  # noqa: BLE001 - the chain skips a hook that raises, which would be a yes
+        except Exception as error:  # noqa: BLE001 - whatever breaks, the model is told that the user was not asked
             return Block(f"This call was not approved: asking the user failed ({type(error).__name__}: {error}).")
 
     async def _judge(self, ctx: HookContext, call: ToolCall) -> Block | None:

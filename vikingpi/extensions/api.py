@@ -13,6 +13,8 @@ named below, `ctx` is the hook context (session_id, branch(), append_custom(), e
     session_compact         entryId
     session_shutdown        reason
 
+A handler that raises, or answers anything else, is named in a warning and skipped; in tool_call it blocks the call.
+
 Only told, nothing can be answered; plain functions: agent_start, agent_end, agent_settled, turn_start,
 message_start, message_end, tool_execution_start, tool_execution_update, tool_execution_end.
 """

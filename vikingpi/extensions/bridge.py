@@ -58,6 +58,12 @@ _EVENTS: dict[type[Event], str] = {
     ToolUpdate: "tool_execution_update",
     ToolEnd: "tool_execution_end",
 }
+_ANSWERS = {
+    "before_agent_start": '{"systemAppend": text} or a text',
+    "context": '{"messages": [messages of vikingpi.messages]}',
+    "tool_call": '{"block": True or False, "reason": text}',
+    "session_before_compact": '{"compaction": {"summary": text, ...}}',
+}
 TOLD = frozenset(_EVENTS.values())
 
 
@@ -108,29 +114,34 @@ class HookBridge(AgentHooks):
                 handler(_told(event), self.ctx)
             except Exception as error:  # noqa: BLE001 - whatever an extension raises is reported, not raised
                 if self.ctx is not None:
-                    self.ctx.emit(HookFailed(self.name, name, f"{type(error).__name__}: {error}"))
+                    self._failed(self.ctx, name, error)
 
     async def session_start(self, ctx: HookContext, reason: StartReason) -> None:
         await self._ask("session_start", {"reason": reason}, ctx)
 
     async def before_agent_start(self, ctx: HookContext, prompt: UserMessage) -> PromptPatch | None:
         said = await self._ask("before_agent_start", {"prompt": text_of(prompt)}, ctx)
-        texts = [one if isinstance(one, str) else as_str(as_dict(one).get("systemAppend")) for one in said]
+        texts = [one if isinstance(one, str) else one["systemAppend"] for one in said]
         return PromptPatch("\n\n".join(filter(None, texts)))
 
     def context(self, ctx: HookContext, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         for handler in self.handlers.get("context", ()):
-            said = as_dict(handler({"messages": messages}, _seen(self.ctx, ctx)))
-            if isinstance(said.get("messages"), (list, tuple)):
-                messages = tuple(cast("list[Message]", said["messages"]))
+            try:
+                said = _checked("context", handler({"messages": messages}, _seen(self.ctx, ctx)))
+            except Exception as error:  # noqa: BLE001 - whatever an extension raises is reported, not raised
+                self._failed(ctx, "context", error)
+                continue
+            if said:
+                messages = tuple(said["messages"])
         return messages
 
     async def tool_call(self, ctx: HookContext, call: ToolCall) -> Block | None:
+        """Ask the handlers up to the first that blocks; what one raises passes, so that the call is blocked."""
         event: Json = {"toolName": call.name, "toolCallId": call.id, "input": call.arguments}
-        for said in await self._ask("tool_call", event, ctx):
-            answer = as_dict(said)
-            if answer.get("block") is True:
-                return Block(as_str(answer.get("reason")) or f"blocked by the extension {self.name}")
+        for handler in self.handlers.get("tool_call", ()):
+            said = as_dict(_checked("tool_call", await answer_of(handler(event, _seen(self.ctx, ctx)))))
+            if said.get("block"):
+                return Block(as_str(said.get("reason")) or f"blocked by the extension {self.name}")
         return None
 
     async def turn_end(self, ctx: HookContext, turn: TurnEnd) -> None:
@@ -145,14 +156,13 @@ class HookBridge(AgentHooks):
             "instructions": prep.instructions,
         }
         for said in await self._ask("session_before_compact", event, ctx):
-            made = as_dict(as_dict(said).get("compaction"))
-            if as_str(made.get("summary")).strip():
-                return CompactionResult(
-                    as_str(made.get("summary")),
-                    as_str(made.get("firstKeptEntryId")) or prep.first_kept_entry_id,
-                    as_int(made.get("tokensBefore"), prep.tokens_before),
-                    as_dict(made.get("details")),
-                )
+            made = as_dict(said["compaction"])
+            return CompactionResult(
+                as_str(made.get("summary")),
+                as_str(made.get("firstKeptEntryId")) or prep.first_kept_entry_id,
+                as_int(made.get("tokensBefore"), prep.tokens_before),
+                as_dict(made.get("details")),
+            )
         return None
 
     async def session_compact(self, ctx: HookContext, entry_id: str) -> None:
@@ -162,9 +172,49 @@ class HookBridge(AgentHooks):
         await self._ask("session_shutdown", {"reason": reason}, ctx)
 
     async def _ask(self, event: str, fields: Json, ctx: HookContext) -> list[Any]:
-        """Call every handler of an event and return the answers that are not None; raise what they raise."""
-        said = [await answer_of(handler(fields, _seen(self.ctx, ctx))) for handler in self.handlers.get(event, ())]
-        return [one for one in said if one is not None]
+        """Call every handler of an event and return the answers; one that fails is reported and holds up no other."""
+        said: list[Any] = []
+        for handler in self.handlers.get(event, ()):
+            try:
+                answer = _checked(event, await answer_of(handler(fields, _seen(self.ctx, ctx))))
+            except Exception as error:  # noqa: BLE001 - whatever an extension raises is reported, not raised
+                self._failed(ctx, event, error)
+                continue
+            if answer is not None:
+                said.append(answer)
+        return said
+
+    def _failed(self, ctx: HookContext, event: str, error: Exception) -> None:
+        ctx.emit(HookFailed(self.name, event, f"{type(error).__name__}: {error}"))
+
+
+def _checked(event: str, answer: Any) -> Any:
+    """Return what a handler answered; raise TypeError where it is nothing that the event takes."""
+    fields, wanted = as_dict(answer), _ANSWERS.get(event, "")
+    match event:
+        case "before_agent_start":
+            fits = isinstance(answer, str) or isinstance(fields.get("systemAppend"), str)
+        case "context":
+            given = fields.get("messages")
+            fits = isinstance(given, (list, tuple)) and all(
+                isinstance(one, Message) for one in cast("list[object]", given)
+            )
+        case "tool_call":
+            fits = "block" in fields
+        case "session_before_compact":
+            fits = bool(as_str(as_dict(fields.get("compaction")).get("summary")).strip())
+        case _:
+            return None
+    if answer is None or answer == {}:
+        return None
+    if not fits:
+        raise TypeError(f"it answered {_short(answer)}, which is neither None nor {wanted}")
+    return answer
+
+
+def _short(answer: object) -> str:
+    text = repr(answer)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _seen(own: _Context | None, ctx: HookContext) -> _Context | HookContext:

@@ -71,7 +71,8 @@ def line_of(event: Event) -> Line | None:
         case CompactionStart():
             return Line("context: compacting")
         case HookFailed(hook, method, error):
-            return Line(f"{hook}.{method} failed and was skipped: {error}", "warning")
+            effect = "so the tool did not run" if method == "tool_call" else "and was skipped"
+            return Line(f"{hook}.{method} failed {effect}: {error}", "warning")
         case LimitReached(_, text, kept):
             return Line(text, "error", "what is there is kept: `vpi -c` goes on from it" if kept else "")
         case RetryStart():
