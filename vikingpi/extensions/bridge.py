@@ -114,7 +114,7 @@ class HookBridge(AgentHooks):
                 handler(_told(event), self.ctx)
             except Exception as error:  # noqa: BLE001 - whatever an extension raises is reported, not raised
                 if self.ctx is not None:
-                    self._failed(self.ctx, name, error)
+                    _failed(self.ctx, self.name, name, error)
 
     async def session_start(self, ctx: HookContext, reason: StartReason) -> None:
         await self._ask("session_start", {"reason": reason}, ctx)
@@ -129,7 +129,7 @@ class HookBridge(AgentHooks):
             try:
                 said = _checked("context", handler({"messages": messages}, _seen(self.ctx, ctx)))
             except Exception as error:  # noqa: BLE001 - whatever an extension raises is reported, not raised
-                self._failed(ctx, "context", error)
+                _failed(ctx, self.name, "context", error)
                 continue
             if said:
                 messages = tuple(said["messages"])
@@ -178,14 +178,15 @@ class HookBridge(AgentHooks):
             try:
                 answer = _checked(event, await answer_of(handler(fields, _seen(self.ctx, ctx))))
             except Exception as error:  # noqa: BLE001 - whatever an extension raises is reported, not raised
-                self._failed(ctx, event, error)
+                _failed(ctx, self.name, event, error)
                 continue
             if answer is not None:
                 said.append(answer)
         return said
 
-    def _failed(self, ctx: HookContext, event: str, error: Exception) -> None:
-        ctx.emit(HookFailed(self.name, event, f"{type(error).__name__}: {error}"))
+
+def _failed(ctx: HookContext, name: str, event: str, error: Exception) -> None:
+    ctx.emit(HookFailed(name, event, f"{type(error).__name__}: {error}"))
 
 
 def _checked(event: str, answer: Any) -> Any:
