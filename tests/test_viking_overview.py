@@ -59,6 +59,17 @@ def test_a_state_that_says_the_same_again_is_not_the_one_before() -> None:
     assert (one.now.text, one.before.text, one.before.turns) == (SECOND, FIRST, 1)
 
 
+def test_an_overview_that_says_the_same_for_more_turns_names_those_turns_and_their_archive() -> None:
+    four = (*TALK, user("u3", "a2"), answer("a3", "u3"))
+    again = state("s3", "s2", SECOND, 3, "a3") | {"timestamp": "2026-11-30T15:00:00.000Z"}
+    told = state("s4", "s3", SECOND, 3, "a3") | {"timestamp": "2026-11-30T16:00:00.000Z"}
+    one = found(*four, state("s1", "a3", FIRST, 1, "a1"), state("s2", "s1", SECOND, 2, "a2"), again, told)
+    assert one.now == Replacement(SECOND, "2026-11-30T15:00:00.000Z", 3, "archive_003")
+    assert one.before is not None and (one.before.text, one.before.turns) == (FIRST, 1)
+    same = found(*four, state("s1", "a3", FIRST, 1, "a1"), state("s2", "s1", FIRST, 3, "a3"))
+    assert same.now is not None and (same.now.turns, same.now.archive, same.before) == (3, "archive_003", None)
+
+
 def test_the_difference_shows_lines_below_their_heading() -> None:
     one = Replaced(Replacement(SECOND, "2026-11-30T14:00:00Z", 2, "archive_002"), Replacement(FIRST, "", 1))
     text = overview_text(one)

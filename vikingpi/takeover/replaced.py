@@ -15,7 +15,7 @@ from vikingpi.viking.overview import cut_sections
 class Replacement(NamedTuple):
     """A text in the place of history, as the model is shown it; `turns` and `archive` are those of an overview.
 
-    `timestamp` is that of the entry which first held it. A compaction has no turns.
+    `timestamp` is that of the entry which first held it for these turns. A compaction has no turns.
     """
 
     text: str
@@ -43,9 +43,12 @@ def replaced(branch: Sequence[Entry], shown: View, budget: int) -> Replaced:
     at = next((n for n in range(len(found) - 1, -1, -1) if found[n].text == now.text), -1)
     if at < 0:
         return Replaced(now, reset=shown.reset)
-    while at > 0 and found[at - 1].text == now.text:
+    newest = found[at]
+    while at > 0 and found[at - 1].text == newest.text:
         at -= 1
-    return Replaced(found[at], found[at - 1] if at else None, shown.reset)
+        if found[at][2:] == newest[2:]:
+            newest = found[at]
+    return Replaced(newest, found[at - 1] if at else None, shown.reset)
 
 
 def _replacements(branch: Sequence[Entry], budget: int) -> Iterator[Replacement]:
