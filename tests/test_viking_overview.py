@@ -137,13 +137,13 @@ def replaced_of(vpi: Process) -> Replaced:
 
 def test_the_chat_shows_overview_and_difference(tmp_path: Path) -> None:
     with lab(tmp_path) as runs:
-        runs.config()
+        runs.config(recallEnabled=False)
         tty = Tty(runs, columns=100, rows=60)
         try:
             tty.wait("mem ")
             tty.read(0.3)
             for number, word in enumerate(("alpha", "beta", "gamma"), 1):
-                tty.send(f"SAY: port {word}")
+                tty.send(f"Remember: port {word}. SAY: port {word}")
                 tty.read(0.2)
                 tty.send("\r")
                 tty.wait(f"\nport {word}")
