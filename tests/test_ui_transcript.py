@@ -1,12 +1,21 @@
 import re
 from collections.abc import Sequence
 
-from ui_fake import text_answer
+from ui_fake import answer, text_answer
 
 from vikingpi import events
-from vikingpi.messages import ImagePart, Message, TextPart, ToolCall, ToolResultMessage, UserMessage, user_text
+from vikingpi.messages import (
+    AssistantMessage,
+    ImagePart,
+    Message,
+    TextPart,
+    ToolCall,
+    ToolResultMessage,
+    UserMessage,
+    user_text,
+)
 from vikingpi.ui.lines import Line
-from vikingpi.ui.printer import Printer, print_past
+from vikingpi.ui.printer import Printer
 from vikingpi.ui.render import Painter
 from vikingpi.ui.rows import Row, heads, results, running
 from vikingpi.ui.theme import Theme
@@ -153,20 +162,91 @@ def test_an_aborted_and_a_cut_answer_say_so() -> None:
 
 
 def test_the_past_shows_the_last_turns_only() -> None:
-    out = Shown()
+    live, out = transcript()
     messages: list[Message] = []
     for n in range(5):
         messages += [user_text(f"question {n}", 0), text_answer(f"answer {n}")]
     messages.insert(0, UserMessage((TextPart("## overview"),), 0, kind="overview"))
     messages.append(UserMessage((TextPart("Ran `ls`\n```\nfile\n```"),), 0, kind="bash"))
-    print_past(Printer(out, lambda: 80, PLAIN), messages, 2)
+    live.past(messages, 2)
     text = "\n".join(out.lines)
     assert "(3 earlier turns)" in text
     assert "question 2" not in text
     assert "question 3" in text and "answer 4" in text
     assert "overview" not in text
     assert "> Ran `ls`" in text
-    assert "file" not in text
+    assert "file" in text
+
+
+def conversation() -> list[Message]:
+    """A prompt whose calls went well, were refused, were aborted and failed, and an answer with Markdown."""
+    outcomes = [("1\n2\n3\n4\n5\n6\n7", False), ("The user refused this call.", True), ("Command aborted", True)]
+    calls = [ToolCall(str(n), "bash", {"command": f"run {n}"}) for n in range(3)]
+    calls.append(ToolCall("3", "read", {"path": "a.py"}))
+    outcomes.append(("no such file", True))
+    return [
+        user_text("do it", 0),
+        answer(*calls, reason="toolUse"),
+        *(
+            ToolResultMessage(call.id, call.name, (TextPart(text),), is_error, 0, None, 30)
+            for call, (text, is_error) in zip(calls, outcomes, strict=True)
+        ),
+        text_answer("**bold** and\n\n```\ncode\n```"),
+        user_text("again", 0),
+        text_answer("", "aborted", "Operation aborted"),
+        user_text("and again", 0),
+        text_answer("", "error", "500: broken"),
+        user_text("more", 0),
+        text_answer("cut", "length"),
+    ]
+
+
+def test_the_past_reads_like_it_did_when_it_was_live() -> None:
+    past, shown_past = transcript()
+    past.past(conversation(), 9)
+    live, shown_live = transcript()
+    calls: dict[str, ToolCall] = {}
+    for message in conversation():
+        if isinstance(message, AssistantMessage):
+            calls |= {call.id: call for call in message.calls}
+            live.event(events.MessageUpdate("text_delta", 0, message.text))
+        if isinstance(message, ToolResultMessage):
+            live.event(events.ToolEnd(calls[message.tool_call_id], message))
+        live.event(events.MessageEnd(message))
+    text = "\n".join(shown_past.plain())
+    for said in ("The user refused this call.", "Command aborted", "Operation aborted", "no such file", "4\n5\n6\n7"):
+        assert said in text
+    assert "\nerror: 500: broken\n" in text
+    assert "\nbold and\n" in text
+    seen, then = ([line for line in shown.plain() if line] for shown in (shown_past, shown_live))
+    assert [line for line in seen if "500" not in line] == then
+
+
+def test_what_unfolds_is_of_the_session_that_is_open() -> None:
+    live, out = transcript()
+    live.event(events.MessageUpdate("thinking_delta", 0, "old thought"))
+    live.event(events.MessageEnd(text_answer("fine")))
+    live.event(events.ToolEnd(ToolCall("c", "bash", {"command": "x"}), result("old\n" * 9)))
+    for messages in ([], [user_text("hello", 0), text_answer("plain")]):
+        live.past(messages, 3)
+        out.lines.clear()
+        live.toggle_results()
+        live.toggle_thoughts()
+        assert out.lines == []
+        live.toggle_results()
+        live.toggle_thoughts()
+    live.past(conversation(), 9)
+    out.lines.clear()
+    live.toggle_results()
+    assert out.plain() == ["", "$ run 0", *"1234567"]
+
+
+def test_of_a_long_past_answer_the_end_is_shown() -> None:
+    live, out = transcript()
+    live.past([user_text("hello", 0), text_answer("\n\n".join(f"line {n}" for n in range(100)))], 3)
+    assert "... (80 earlier lines)" in out.plain()
+    assert out.plain()[-1] == "line 99"
+    assert "line 79" not in out.plain()
 
 
 def test_a_notice_waits_until_the_block_that_arrives_is_whole() -> None:

@@ -49,7 +49,7 @@ def test_the_first_overview_has_none_before_it() -> None:
     assert one.now is not None and (one.now.text, one.now.turns, one.before) == (FIRST, 1, None)
     text = overview_text(one)
     assert "in place of user turn 1 (about" in text and "archive_001" in text
-    assert "- the port is 7071" in text and text.endswith("none before to compare it with.")
+    assert "- the port is 7071" in text and text.endswith("there is none to compare it with.")
 
 
 def test_a_state_that_says_the_same_again_is_not_the_one_before() -> None:

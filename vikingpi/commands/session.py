@@ -25,6 +25,8 @@ def session_commands(app: Host) -> tuple[Command, ...]:
         if app.running:
             return BUSY
         await app.new_session()
+        if app.chooser is not None:
+            app.chooser.show_past()
         return "A new session begins."
 
     async def show_session(argument: str) -> str:

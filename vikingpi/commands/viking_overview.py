@@ -20,7 +20,7 @@ def overview_text(replaced: Replaced) -> str:
         return f"{NOTHING} The last overview was withdrawn: {replaced.reset}." if replaced.reset else NOTHING
     parts = [f"The model is shown this in place of {_replaces(now)}:", now.text, "---"]
     if before is None:
-        parts.append("It is the first text of this branch that stands for history: there is none before to compare it with.")
+        parts.append("No other text stood for history on this branch before: there is none to compare it with.")
     else:
         parts += [f"What changed since the one before, for {_replaces(before)}:", _difference(before.text, now.text)]
     return "\n\n".join(parts)

@@ -14,7 +14,6 @@ from vikingpi.session.tree import build_context
 from vikingpi.tools.helper import program
 from vikingpi.ui.desk import Desk, Terminal
 from vikingpi.ui.picker import Asker
-from vikingpi.ui.printer import print_past
 from vikingpi.ui.theme import choose_theme
 
 PAST_TURNS = 3
@@ -60,7 +59,7 @@ class TerminalChooser:
         self._desk.transcript.shows_thoughts = settings.show_thoughts
 
     def show_past(self) -> None:
-        print_past(self._desk.printer, build_context(self._desk.app.parts.session.branch()), PAST_TURNS)
+        self._desk.transcript.past(build_context(self._desk.app.parts.session.branch()), PAST_TURNS)
 
 
 def clipboard_commands(env: Mapping[str, str]) -> list[list[str]]:

@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from vikingpi import safetext
-from vikingpi.messages import (
-    AssistantMessage,
-    ImagePart,
-    Message,
-    TextPart,
-    ToolCall,
-    ToolResultMessage,
-    UserMessage,
-)
+from vikingpi.messages import ImagePart, TextPart, UserMessage
 from vikingpi.ui.blocks import Block, blocks_of
 from vikingpi.ui.lines import LINE_CELLS, Line
 from vikingpi.ui.render import Painter
-from vikingpi.ui.rows import Row, fitted, fold, heads
+from vikingpi.ui.rows import Row, fitted
 
 Show = Callable[[Sequence[str], bool], None]
-PAST_LINES = 20
 HANG = 2
 
 
@@ -92,40 +83,3 @@ def user_rows(message: UserMessage, style: str) -> list[Row]:
     lines = "\n".join(texts).rstrip("\n").split("\n")
     rows = [Row(f"> {lines[0]}", style), *(Row(f"  {line}", style) for line in lines[1:])]
     return [*rows, Row(f"  ({images} image{'s' if images > 1 else ''})", "dim")] if images else rows
-
-
-def print_past(printer: Printer, messages: Sequence[Message], user_turns: int) -> None:
-    """Print the last user turns of a session, dimmed."""
-    starts = [at for at, message in enumerate(messages) if _begins_turn(message)]
-    if not starts:
-        return
-    first = starts[-user_turns:][0]
-    left = sum(at < first for at in starts)
-    if left:
-        printer.rows([Row(f"... ({left} earlier turn{'' if left == 1 else 's'})", "dim")])
-    calls = {
-        call.id: call for message in messages[first:] if isinstance(message, AssistantMessage) for call in message.calls
-    }
-    for message in messages[first:]:
-        rows = _past_rows(message, calls)
-        if rows and isinstance(message, ToolResultMessage):
-            printer.rows(rows)
-        elif rows:
-            printer.prose(rows, hang=HANG if isinstance(message, UserMessage) else 0)
-
-
-def _past_rows(message: Message, calls: dict[str, ToolCall]) -> list[Row]:
-    match message:
-        case UserMessage():
-            rows = user_rows(message, "dim")
-            return rows if message.kind == "user" else rows[:1] if message.kind == "bash" else []
-        case AssistantMessage():
-            text = safetext.plain(message.text).strip("\n")
-            return fold(text.split("\n"), PAST_LINES, "dim") if text else []
-        case ToolResultMessage():
-            call = calls.get(message.tool_call_id)
-            return [row._replace(style="dim") for row in heads(call)] if call is not None else []
-
-
-def _begins_turn(message: Message) -> bool:
-    return isinstance(message, UserMessage) and message.kind == "user"

@@ -32,7 +32,6 @@ from vikingpi.ui.line_mode import run_lines
 from vikingpi.ui.lines import Line
 from vikingpi.ui.menu import command_in
 from vikingpi.ui.plain import Prompt, write
-from vikingpi.ui.printer import print_past
 from vikingpi.ui.render import preload
 from vikingpi.ui.rows import Row
 from vikingpi.ui.status import git_branch
@@ -84,7 +83,9 @@ class Repl:
             self._desk.pages.flush()
 
     def _begin(self, prompts: Sequence[Prompt], first: str, early: list[str]) -> None:
+        """Show what was said before, which takes some heavy imports, only once there is an editor; then begin."""
         self._desk.screen.remember_mode()
+        self._desk.transcript.past(build_context(self._app.parts.session.branch()), PAST_TURNS)
         asyncio.get_running_loop().run_in_executor(None, preload)
         called = command_in(self._app.commands, first)
         several = called is not None or len(early) > 1
@@ -105,7 +106,6 @@ class Repl:
         self._desk.printer.rows([Row(about, "dim")])
         for notice in parts.notices:
             self._desk.printer.line(Line(notice))
-        print_past(self._desk.printer, build_context(parts.session.branch()), PAST_TURNS)
 
     def _figures(self) -> None:
         started = time.monotonic()

@@ -40,7 +40,7 @@ class Limits(NamedTuple):
 
     def first(self, rows: list[Row], most: int) -> list[Row]:
         missing = len(rows) - most
-        return [*rows[:most], Row(_missing(missing, "more", self.key), "dim")] if missing > 0 else rows
+        return [*rows[:most], Row(left_out(missing, "more", self.key), "dim")] if missing > 0 else rows
 
     def last(self, lines: Sequence[str], style: str) -> list[Row]:
         return fold(lines, self.lines, style, self.key)
@@ -124,7 +124,7 @@ def fold(lines: Sequence[str], keep: int, style: str, key: str = "") -> list[Row
     """Keep the last lines and say how many are missing."""
     rows = [Row(line, style) for line in lines[-keep:]]
     missing = len(lines) - keep
-    return [Row(_missing(missing, "earlier", key), "dim"), *rows] if missing > 0 else rows
+    return [Row(left_out(missing, "earlier", key), "dim"), *rows] if missing > 0 else rows
 
 
 def fitted(row: Row, columns: int) -> list[Row]:
@@ -140,7 +140,8 @@ def fitted(row: Row, columns: int) -> list[Row]:
     return [*parts, row._replace(text=cut_cells(text, columns))]
 
 
-def _missing(count: int, word: str, key: str) -> str:
+def left_out(count: int, word: str, key: str = "") -> str:
+    """Say how many lines are not shown."""
     return f"... ({count} {word} line{'' if count == 1 else 's'}{f', {key}' if key else ''})"
 
 
@@ -152,7 +153,7 @@ def _command(command: str, limits: Limits) -> list[Row]:
     lines = _split(command) or [""]
     rows = [Row(f"$ {lines[0]}", "tool"), *(Row(f"  {line}", "tool") for line in lines[1 : limits.command])]
     missing = len(lines) - limits.command
-    return [*rows, Row(f"  {_missing(missing, 'more', limits.key)}", "dim")] if missing > 0 else rows
+    return [*rows, Row(f"  {left_out(missing, 'more', limits.key)}", "dim")] if missing > 0 else rows
 
 
 def _lines_read(call: ToolCall) -> str:

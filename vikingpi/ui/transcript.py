@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 from vikingpi import events, safetext
 from vikingpi.commands.host import ShellResult
-from vikingpi.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, UserMessage
-from vikingpi.ui.blocks import Splitter
+from vikingpi.messages import AssistantMessage, Message, ThinkingPart, ToolCall, ToolResultMessage, UserMessage
+from vikingpi.ui.blocks import Block, Splitter, blocks_of
 from vikingpi.ui.input import UserCommand
 from vikingpi.ui.lines import failure_of, line_of, seconds
 from vikingpi.ui.printer import HANG, Printer, user_rows
-from vikingpi.ui.rows import FOLDED, FULL, Limits, Row, command_rows, results, running
+from vikingpi.ui.rows import FOLDED, FULL, Limits, Row, command_rows, fold, left_out, results, running
 
 THOUGHT_LINES = 3
+PAST_LINES = 20
 KEPT_RESULTS = 100
 _RESULTS_KEY = "ctrl+o shows them"
 _SHELL = "!"
+T = TypeVar("T")
 
 
 class _Running(NamedTuple):
@@ -27,12 +29,28 @@ class _Running(NamedTuple):
     since: float
 
 
+class _Recent(Generic[T]):
+    """What the last prompt that has any left behind."""
+
+    def __init__(self) -> None:
+        self._these: list[T] = []
+        self._before: list[T] = []
+
+    def add(self, one: T) -> None:
+        self._these = [*self._these[-KEPT_RESULTS:], one]
+
+    def prompted(self) -> None:
+        self._before, self._these = self.last(), []
+
+    def last(self) -> list[T]:
+        return self._these or self._before
+
+
 class _Answer:
     """The text and the thought that arrive; `shows_thoughts()` says whether a thought is shown in full."""
 
     def __init__(self, printer: Printer, shows_thoughts: Callable[[], bool]) -> None:
-        self._thoughts: list[str] = []
-        self._thoughts_before: list[str] = []
+        self._thoughts = _Recent[str]()
         self._shows_thoughts = shows_thoughts
         self._printer = printer
         self._clean = safetext.Cleaner()
@@ -54,26 +72,52 @@ class _Answer:
         if self._splitter.open is None:
             self._show_later()
 
-    def think(self, piece: str) -> None:
-        self._since = self._since or time.monotonic()
-        self._thought += piece
+    def update(self, event: events.MessageUpdate) -> None:
+        match event.kind:
+            case "text_delta":
+                self.text(event.text)
+            case "text_end":
+                self.ends()
+            case "thinking_delta":
+                self._since = self._since or time.monotonic()
+                self._thought += event.text
+            case "thinking_end":
+                self.thought_ends()
+            case _:
+                pass
 
     def thought_ends(self) -> None:
         if not self._thought:
             return
         took, thought = seconds(1000 * (time.monotonic() - self._since)), self._thought
         self._thought, self._since = "", 0.0
-        self._thoughts.append(thought)
+        self._thoughts.add(thought)
         if shown := self._shows_thoughts():
             self._printer.prose(_thought_rows(thought))
         self._printer.rows([Row(f"thought for {took}", "dim")], gap=not shown)
 
     def prompted(self) -> None:
-        self._thoughts_before, self._thoughts = self._thoughts or self._thoughts_before, []
+        self._thoughts.prompted()
 
     def print_thoughts(self) -> None:
-        for thought in self._thoughts or self._thoughts_before:
+        for thought in self._thoughts.last():
             self._printer.prose(_thought_rows(thought))
+
+    def forget(self) -> None:
+        self._thoughts = _Recent[str]()
+
+    def past(self, message: AssistantMessage) -> None:
+        """Print the end of an answer that was given before."""
+        for part in message.content:
+            if isinstance(part, ThinkingPart) and part.thinking.strip():
+                self._thoughts.add(part.thinking)
+                if self._shows_thoughts():
+                    self._printer.prose(_thought_rows(part.thinking))
+        left, blocks = _last_blocks(safetext.plain(message.text), PAST_LINES)
+        if left:
+            self._printer.rows([Row(left_out(left, "earlier"), "dim")])
+        for block in blocks:
+            self._printer.block(block)
 
     def ends(self) -> None:
         """Print what is left."""
@@ -99,8 +143,29 @@ class _Answer:
         return lines
 
 
+def _last_blocks(text: str, lines: int) -> tuple[int, list[Block]]:
+    """Return the last blocks with about so many lines, and how many lines are before them."""
+    kept: list[Block] = []
+    left = 0
+    for block in reversed(blocks_of(text)):
+        size = block.text.count("\n") + 1
+        if left or (kept and size > lines):
+            left += size
+            continue
+        lines -= size
+        kept.insert(0, block)
+    return left, [block._replace(begins=block.begins or at == 0) for at, block in enumerate(kept)]
+
+
 def _thought_rows(thought: str) -> list[Row]:
     return [Row(line, "thought") for line in safetext.plain(thought).strip().split("\n")]
+
+
+def _last_turns(messages: Sequence[Message], user_turns: int) -> tuple[int, int]:
+    """Return where the last user turns begin, and how many are before them."""
+    starts = [at for at, message in enumerate(messages) if isinstance(message, UserMessage) and message.kind == "user"]
+    first = starts[-user_turns:][0] if starts else len(messages)
+    return first, sum(at < first for at in starts)
 
 
 def _limits(of: str = "", *, unfolded: bool) -> Limits:
@@ -122,15 +187,16 @@ class Transcript:
         self._answer = _Answer(printer, lambda: self.shows_thoughts)
         self._preparing = ""
         self._tools: dict[str, _Running] = {}
-        self._folded: list[tuple[ToolCall, ToolResultMessage]] = []
-        self._folded_before: list[tuple[ToolCall, ToolResultMessage]] = []
+        self._folded = _Recent[tuple[ToolCall, ToolResultMessage]]()
 
     def event(self, event: events.Event) -> None:
         """Take the next event."""
         self.version += 1
         match event:
             case events.MessageUpdate():
-                self._update(event)
+                self._answer.update(event)
+                if event.kind in ("toolcall_start", "toolcall_end"):
+                    self._preparing = f"{safetext.one_line(event.call.name, 100)} ..." if event.call else ""
             case events.MessageEnd(message):
                 self._message(message)
             case events.ToolStart(call):
@@ -140,8 +206,6 @@ class Transcript:
                     self._tools[call.id] = self._tools[call.id]._replace(tail=text)
             case events.ToolEnd(call, result):
                 self._tools.pop(call.id, None)
-                if self._printer.cuts(whole := results(call, result, FULL)) or whole != results(call, result):
-                    self._folded = [*self._folded[-KEPT_RESULTS:], (call, result)]
                 self._result(call, result)
             case events.AgentSettled():
                 self._answer.ends()
@@ -163,8 +227,8 @@ class Transcript:
         self.unfolded = not self.unfolded
         self.version += 1
         if self.unfolded:
-            for call, result in self._folded or self._folded_before:
-                self._result(call, result)
+            for call, result in self._folded.last():
+                self._printer.text(results(call, result, FULL))
         return self.unfolded
 
     def toggle_thoughts(self) -> bool:
@@ -197,7 +261,34 @@ class Transcript:
         """Whether the live part changes by the mere passing of time."""
         return bool(self._tools)
 
+    def past(self, messages: Sequence[Message], user_turns: int) -> None:
+        """Show the last user turns of a session, as they were seen, in place of the one that was open before."""
+        self._folded = _Recent[tuple[ToolCall, ToolResultMessage]]()
+        self._answer.forget()
+        first, left = _last_turns(messages, user_turns)
+        if left:
+            self._printer.rows([Row(f"... ({left} earlier turn{'' if left == 1 else 's'})", "dim")])
+        calls: dict[str, ToolCall] = {}
+        for message in messages[first:]:
+            match message:
+                case AssistantMessage():
+                    calls |= {call.id: call for call in message.calls}
+                    self._answer.past(message)
+                    failure = failure_of(message) if message.stop_reason == "error" else None
+                    if failure is not None:
+                        self._printer.line(failure)
+                case ToolResultMessage():
+                    self._result(calls.get(message.tool_call_id, ToolCall("", message.tool_name, {})), message)
+                case UserMessage() if message.kind == "bash":
+                    ran, *output = user_rows(message, "dim")
+                    self._printer.rows([ran, *fold([row.text for row in output], PAST_LINES, "dim")])
+                case UserMessage():
+                    pass
+            self._message(message)
+
     def _result(self, call: ToolCall, result: ToolResultMessage) -> None:
+        if self._printer.cuts(whole := results(call, result, FULL)) or whole != results(call, result):
+            self._folded.add((call, result))
         rows = results(call, result, _limits(unfolded=self.unfolded))
         (self._printer.text if self.unfolded else self._printer.rows)(rows)
 
@@ -209,26 +300,11 @@ class Transcript:
             self._answer.ends()
         self._answer.between_blocks(lambda: self._printer.line(line))
 
-    def _update(self, event: events.MessageUpdate) -> None:
-        match event.kind:
-            case "text_delta":
-                self._answer.text(event.text)
-            case "text_end":
-                self._answer.ends()
-            case "thinking_delta":
-                self._answer.think(event.text)
-            case "thinking_end":
-                self._answer.thought_ends()
-            case "toolcall_start" | "toolcall_end":
-                self._preparing = f"{safetext.one_line(event.call.name, 100)} ..." if event.call else ""
-            case _:
-                pass
-
     def _message(self, message: Message) -> None:
         self._answer.ends()
         self._preparing = ""
         if isinstance(message, UserMessage) and message.kind == "user":
-            self._folded_before, self._folded = self._folded or self._folded_before, []
+            self._folded.prompted()
             self._answer.prompted()
             self._printer.prose(user_rows(message, "user"), hang=HANG)
         elif isinstance(message, AssistantMessage) and message.stop_reason in ("aborted", "length"):
