@@ -29,6 +29,12 @@ LONG_PEM = [
     "-----END OPENSSH PRIVATE KEY-----",
 ]
 
+FOREIGN = (
+    *("contrase\u00f1a:", "Kennwort:", "mot de passe :", "Mot de passe\u00a0:", "senha:", "wachtwoord:"),
+    *("\u5bc6\u7801\uff1a", "\u5bc6\u7801:", "\u30d1\u30b9\u30ef\u30fc\u30c9\uff1a", "\ube44\ubc00\ubc88\ud638:"),
+    *("\u043f\u0430\u0440\u043e\u043b\u044c:", "\u041f\u0430\u0440\u043e\u043b\u044c:"),
+)
+
 # text, and the part of it that must not survive
 SECRETS = [
     ("OPENAI_API_KEY=sk-proj-FAKE0000000000000000", "sk-proj-FAKE0000000000000000"),
@@ -192,6 +198,31 @@ SECRETS = [
     ("Cookie: theme=dark; session=0a1b2c3d4e5f6a7b", "0a1b2c3d4e5f6a7b"),
     ("Set-Cookie: sid=s%3Aabcdef123456; Path=/; HttpOnly", "s%3Aabcdef123456"),
     ("root:$6$saltsalt$" + "aB3dE5fG7h/." * 7 + ":19000:0", "aB3dE5fG7h/."),
+    ("password: Passw0rd123", "Passw0rd123"),
+    ("DB_PASSWORD: Passw0rd123", "Passw0rd123"),
+    ("db.password=Secret123", "Secret123"),
+    ("[client]\npassword=pass1234", "pass1234"),
+    ("[client]\r\npassword=letmein\r\n", "letmein"),
+    ("token: mytoken123456", "mytoken123456"),
+    ("password = MyPass2024", "MyPass2024"),
+    ("password=mysecret99x", "mysecret99x"),
+    ("services:\n  db:\n    environment:\n      MYSQL_ROOT_PASSWORD: root\n", "root"),
+    ("    - password: password1 # weak", "password1"),
+    ("password: P4ss.Word", "P4ss.Word"),
+    ("secret = wJalrXUtnFEMIkeyK7MDENGabPxRfiCYzzzzAab1", "wJalrXUtnFEMIkeyK7MDENGabPxRfiCYzzzzAab1"),
+    ('{"content": "db:\\n  password: Passw0rd123\\n"}', "Passw0rd123"),
+    ("password=rootpw1", "rootpw1"),
+    ("password=f00bar", "f00bar"),
+    ("MYSQL_ROOT_PASSWORD=root", "root"),
+    ('password = rb"uh0h-pw"', "uh0h-pw"),
+    ("PW=hunter2", "hunter2"),
+    ("pw: hunter2", "hunter2"),
+    ('password: "MyExample#2024"', "MyExample#2024"),
+    ('password: "axxxxb-2024"', "axxxxb-2024"),
+    ('password: "changeme-Really9"', "changeme-Really9"),
+    ('smtp_password: "abcd efgh ijkl mnop"', "efgh"),
+    ('password: "Tr0ub4dor and three"', "Tr0ub4dor"),
+    *((f"{name} S3cretPw1", "S3cretPw1") for name in FOREIGN),
     ("admin:$2y$10$" + "a" * 22 + "B3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY", "B3dE5fG7hJ9kL1m"),
 ]
 
@@ -299,6 +330,31 @@ HARMLESS = [
     'EXPIRED_TOKEN = "expired_token"',
     'token = f"sk-{random_part()}"',
     '{"token": "desc"}',
+    "    password: password1,",
+    "login(token=token1)",
+    "password=new_password2, again=password2",
+    "api_key=api_key_2,",
+    "  sha256_key: sha256_key",
+    "  token: Token",
+    "  token: oauth2_token",
+    "token = id2token",
+    "password: SecretStr",
+    "key=secret_key",
+    "password: password",
+    "password=password",
+    "token: token1",
+    "token = tokens2[0]",
+    "PASSWORD: hidden",
+    'password: "my-example-password"',
+    'password: "example123"',
+    "password=changeme123",
+    "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    'password = "use a long and unusual one"',
+    "\u5bc6\u7801\uff1a\u5fc5\u586b",
+    "mot de passe : obligatoire",
+    "token: #fff000",
+    '"token": "#fff000"',
+    "Unexpected token: abc123",
     "[masked:openai:ab12]",
 ]
 
@@ -331,6 +387,12 @@ def test_what_stands_around_a_secret_stays() -> None:
     masked, count = mask("a=1\nDB_PASSWORD=hunter2\nb=2 postgres://admin:FAKEPW@10.0.0.5/prod\n")
     assert count == 2
     assert MASK.sub("X", masked) == "a=1\nDB_PASSWORD=X\nb=2 postgres://admin:X@10.0.0.5/prod\n"
+
+
+@pytest.mark.parametrize("secret", ["rootpw1", "bar99x", "f00bar", "upw1234"])
+def test_a_secret_has_the_same_mask_with_quotes_and_without(secret: str) -> None:
+    forms = (f"password={secret}", f'password="{secret}"', f"PASSWORD={secret}", f'password = f"{secret}"')
+    assert len({MASK.findall(mask(text)[0])[0] for text in forms}) == 1
 
 
 def test_the_same_secret_has_the_same_mask_and_another_salt_another() -> None:
@@ -436,6 +498,12 @@ def test_json_nested_beyond_reason_does_not_crash() -> None:
         '"kty" "d":"a',
         "Private-Lines: 1\naaaa\n",
         "key='token'>",
+        "\npassword: a1",
+        "password: a.b",
+        "password: pass_",
+        "\u5bc6\u7801\uff1a",
+        "mot de passe",
+        'password: "aaaa ',
     ],
 )
 def test_hostile_text_takes_time_in_proportion(piece: str) -> None:

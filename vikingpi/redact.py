@@ -8,7 +8,6 @@ cannot begin again inside itself.
 
 from __future__ import annotations
 
-import base64
 import functools
 import hashlib
 import os
@@ -19,18 +18,18 @@ from typing import Any, cast
 from vikingpi.errors import ConfigError
 from vikingpi.secret_known import KnownSecrets
 from vikingpi.secret_pem import cut_blocks, whole_blocks
-from vikingpi.secret_shapes import NAMED, Shape, shapes
+from vikingpi.secret_shapes import BEGINNINGS, HINTS, NAMED, Shape, shapes
+from vikingpi.secret_values import CHECKS, is_bare, is_colour, is_given, is_quoted, is_real, is_setting
 
 _MOST_DEPTH = 200
 _WITHIN = r"\x1b\[[0-?]{0,48}[ -/]{0,8}[@-~]|[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]"
 _LEAST_IN_ENVIRONMENT = 12
 
-_HINTS = ("pass", "pwd", "secret", "token", "key", "credential")
 _ASSIGNED = (
     rf"(?i)(?P<name>{NAMED})(?:\\{{0,3}}[\"'])?\]?"
     r"(?P<mark>(?:[ \t]{0,4}:[ \t]{0,4}[A-Za-z_][A-Za-z0-9_.\[\]|?]{0,40})?[ \t]{0,8}(?::=|=>|=(?![=>]))[ \t]{0,8}"
-    r"|[ \t]{0,8}:(?![=:])[ \t]{0,8}|[ \t]{1,4}(?=\S))"
-    r"[brfu]?(?:\\{1,3}[\"'](?P<escaped>[^\"'\\\r\n]{1,128})"
+    r"|[ \t\u00a0\u202f]{0,8}[:\uff1a](?![=:])[ \t]{0,8}|[ \t]{1,4}(?=\S))"
+    r"(?:[brfu]{1,2}(?=\\{0,3}[\"'`]))?(?:\\{1,3}[\"'](?P<escaped>[^\"'\\\r\n]{1,128})"
     r"|(?P<quote>[\"'`])(?P<quoted>(?:(?!(?P=quote))[^\\\r\n]|\\.){1,128})"
     r"|(?P<bare>[^\s\"'`;,<>()\[\]{}|&\\]{1,128}))"
 )
@@ -53,23 +52,10 @@ _CRUMB = r"(?P<name>[^\s=;,]{1,128})=(?P<value>[^\s;,]{8,4096})"
 _ATTRIBUTES = frozenset(("path", "domain", "expires", "max-age", "samesite", "version", "priority"))
 
 _MASK = r"\[masked:[a-z]+:[0-9a-f]{4}\]"
-_PLACEHOLDER = (
-    r"(?i)\A(?:<.*>\Z|\$\{?[a-z_(]|%(?:s|d|\(|[a-z_]+%)|\[.*\]\Z|process\.env|os\.environ|(.)\1*\Z)"
-    r"|\{[a-z_(]|\{\}|x{4}|\*{3}|\.{3}|your[_-]|change[_-]?me|placeholder|redacted|example|dummy|insert[_-]|replace[_-]|_here\Z"
-)
-_SAMPLE = r"(?i)x{6}|\*{3}|your[_-]|placeholder"
-_REFERENCE = (
-    r"[A-Za-z][A-Za-z0-9+.-]{0,20}://|arn:|(?![^\s]*[A-Z])[~.]{0,2}(?:/[a-z0-9_.-]+)+/?\Z|[a-z_.-]+(?:/[a-z_.-]+)+/?\Z"
-)
-_PLAIN_WORDS = (
-    " password passwd pass passphrase secret token key string text true false null none undefined optional required"
-    " hidden bearer basic auth bool boolean integer number float object bytes unknown void never default input value"
-    " prompt file empty missing invalid user login include omit same-origin inherit type username "
-)
-_TYPE = r"(?i)(?:u?int|[iuf]|float|(?:var)?n?char|bytes?|bool|str|string|decimal|uuid|base|sha|utf|v)[0-9.]{1,5}"
-_DOTTED = r"[A-Za-z_]\w*(?:(?:\??\.|::|->)[A-Za-z_]\w*)+[!?]?"
-_MIXED = r"(?=.*[0-9])(?=.*[A-Za-z])|(?=.*[A-Za-z0-9])(?=.*[!@#^*~+$%])"
 _COUNTED = r"(?i)(?:max|min|num|count|total|avg|pad|eos|bos|unk|sep|cls|mask|per|image|input|output|by|com|sur)[_-]?\Z"
+_UNEXPECTED = r"(?i)\b(?:un)?(?:expected|known|recognized|recognised|illegal|stray|next)[ \t]\Z"
+_LINE_BEGIN = r"(?:\A|[\r\n]|\\[nr])(?P<indent>[ \t]*)(?:export[ \t]{1,4}|[-+>][ \t]{0,8})?\Z"
+_LINE_END = r"[ \t]{0,8}(?:\Z|[\r\n]|\\[nr]|#)"
 _NAME_END = rf"(?i){NAMED}\Z"
 _NAME_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 
@@ -116,9 +102,9 @@ class Redactor:
         for shape in shapes():
             if any(hint in lower for hint in shape.hints):
                 work.shape(shape, escapes=escapes)
-        if any(hint in lower for hint in _HINTS):
+        if any(hint in lower for hint in HINTS):
             for pattern in (_LISTED, _ELEMENT):
-                work.sub("password", pattern, "value", _is_given)
+                work.sub("password", pattern, "value", is_given)
             _mask_assigned(work)
         if "cookie" in lower:
             _mask_cookies(work)
@@ -159,7 +145,7 @@ class Redactor:
         masked, count = self.mask(value)
         if count or not name:
             return masked, count
-        if not is_secret_name(name) or not _is_quoted(value):
+        if not is_secret_name(name) or not is_quoted(value):
             return masked, count
         work = _Work(value, self._salt)
         return work.mask_of(_kind(name), value), 1
@@ -181,7 +167,7 @@ def secrets_in(env: Mapping[str, str]) -> Iterator[str]:
     for name, value in env.items():
         if len(value) < _LEAST_IN_ENVIRONMENT or value.startswith(("/", "~", ".")) or name in ("PWD", "OLDPWD"):
             continue
-        if is_secret_name(name) and _is_given(value) and not any(map(str.isspace, value)):
+        if is_secret_name(name) and is_given(value) and not any(map(str.isspace, value)):
             yield value
 
 
@@ -198,7 +184,7 @@ class _Work:
         return f"[masked:{kind}:{digest.hexdigest()}]"
 
     def shape(self, shape: Shape, *, escapes: bool) -> None:
-        check = _CHECKS.get(shape.check or shape.kind, _is_real)
+        check = CHECKS.get(shape.check or shape.kind, is_real)
         self.sub(shape.kind, shape.pattern, shape.group, check)
         if escapes and shape.escaped:
             self.sub(shape.kind, shape.escaped, 1, check)
@@ -241,9 +227,14 @@ def _group_of(rule: re.Pattern[str]) -> int | str:
 
 def _mask_assigned(work: _Work) -> None:
     text = work.text
+    lower = text.replace("\u0130", "I").lower()
     spans: list[tuple[int, int, str]] = []
     at = 0
-    while match := _regex(_ASSIGNED).search(text, at):
+    while begin := _regex(BEGINNINGS).search(lower, at):
+        match = _regex(_ASSIGNED).match(text, begin.start())
+        if match is None:
+            at = begin.start() + 1
+            continue
         span = _assigned_value(text, match)
         if span is None:
             at = match.end("name")
@@ -267,18 +258,36 @@ def _assigned_value(text: str, match: re.Match[str]) -> tuple[int, int] | None:
         return None
     start, end = match.span(form)
     env = form == "bare" and match["mark"] == "=" and full.isupper()
-    if form != "bare":
-        good = _is_quoted(value)
+    if is_colour(value) and not match["name"].lower().startswith("p"):
+        good = False
+    elif form != "bare":
+        good = is_quoted(value)
     elif text[end : end + 1] in ("(", "[", "{") and not text.startswith("[masked:", end):
         good = False
     elif env or (flag and match["mark"] == "="):
-        good = _is_given(value)
+        good = is_given(value)
     else:
-        good = _is_bare(value, match["name"]) and not (len(value) < 12 and _in_sentence(text, end, match["mark"]))
+        good = _is_unquoted(text, match, prefix[: len(prefix) - len(before)], full)
     if not good:
         return None
     more = _regex(_MORE["env" if env else form]).match(text, end)
     return start, more.end() if more is not None else end
+
+
+def _is_unquoted(text: str, match: re.Match[str], in_front: str, full: str) -> bool:
+    value, mark, name = match["bare"], match["mark"], match["name"]
+    if len(value) < 12 and (_in_sentence(text, match.end(), mark) or _regex(_UNEXPECTED).search(in_front)):
+        return False
+    if is_bare(value, name):
+        return True
+    assigned = mark == "="
+    if not (assigned or mark.strip() in (":", "\uff1a")) or _regex(_LINE_END).match(text, match.end()) is None:
+        return False
+    begins = _regex(_LINE_BEGIN).search(in_front)
+    if begins is None:
+        return False
+    is_variable = full.isupper() and "_" in full and value.islower()
+    return is_setting(value, name, words=is_variable or (assigned and not begins["indent"]))
 
 
 def _in_sentence(text: str, end: int, mark: str) -> bool:
@@ -297,79 +306,3 @@ def _mask_cookies(work: _Work) -> None:
 def _kind(name: str) -> str:
     lower = name.lower()
     return next((kind for kind in ("token", "secret", "key") if kind in lower), "password")
-
-
-def _is_real(value: str) -> bool:
-    return _regex(_SAMPLE).search(value) is None
-
-
-def _is_credential(value: str) -> bool:
-    """Tell a header's value from the words of a sentence."""
-    if _regex(_PLACEHOLDER).search(value):
-        return False
-    mixed = value.lower() != value and value.upper() != value and len(value) >= 16
-    return mixed or any(char.isdigit() or char == "=" for char in value)
-
-
-def _is_plain_word(value: str) -> bool:
-    return f" {value.lower()} " in _PLAIN_WORDS
-
-
-def _is_given(value: str) -> bool:
-    """Check a value that stands where only a value can stand."""
-    if len(value) < 4 or _is_plain_word(value) or _regex(_REFERENCE).match(value):
-        return False
-    return _regex(_PLACEHOLDER).search(value) is None
-
-
-def _is_url_password(value: str) -> bool:
-    return not _is_plain_word(value) and _regex(_PLACEHOLDER).search(value) is None
-
-
-def _is_quoted(value: str) -> bool:
-    if not _is_given(value) or _regex(_TYPE).fullmatch(value):
-        return False
-    if any(char.isspace() for char in value):
-        words = value.split()
-        return len(words) <= 3 and any(char in "!@#$%^&*" for char in value) and any(map(str.isdigit, value))
-    if value.isalpha() and (value.istitle() or len(value) < 6):
-        return False
-    return not (_regex(r"[A-Za-z_-]+").fullmatch(value) and any(hint in value.lower() for hint in _HINTS))
-
-
-def _is_said(value: str) -> bool:
-    """Check a value that a sentence or a table gives to a name."""
-    return _is_bare(value.rstrip(".!?)"), "")
-
-
-def _is_basic(value: str) -> bool:
-    """Check for `user:password` in base64."""
-    try:
-        text = base64.b64decode(value, validate=True).decode("ascii")
-    except ValueError:
-        return False
-    return ":" in text and text.isprintable()
-
-
-def _is_bare(value: str, name: str) -> bool:
-    """Check a value that may as well be code, a type or a word."""
-    if len(value) < 6 or value.isalpha():
-        return False
-    if value.isdigit():
-        return name.lower().startswith("pass") and _is_given(value)
-    if _regex(_MIXED).match(value) is None or not _is_given(value):
-        return False
-    if _regex(_TYPE).fullmatch(value) or _regex(_DOTTED).fullmatch(value):
-        return False
-    return not (value.isidentifier() and any(hint in value.lower() for hint in _HINTS))
-
-
-_CHECKS: dict[str, Callable[[str], bool]] = {
-    "header": _is_credential,
-    "url": _is_url_password,
-    "password": _is_url_password,
-    "hash": bool,
-    "jwt": bool,
-    "said": _is_said,
-    "basic": _is_basic,
-}

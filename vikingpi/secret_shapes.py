@@ -41,9 +41,28 @@ def shapes() -> tuple[Shape, ...]:
 
 # Names that mean a secret, without what stands before them.
 NAMES = (
-    r"pass(?:word|wd|phrase|code)?|pwd|passwort|secret|token|api[_-]?key|app[_-]?key|access[_-]?key|auth[_-]?key"
+    r"pass(?:word|wd|phrase|code)?|pwd|(?<![A-Za-z])pw|passwort|secret|token|api[_-]?key|app[_-]?key|access[_-]?key|auth[_-]?key"
     r"|(?:private|account|shared|master|signing|encryption|service|license|subscription|client)[_-]?key(?:[_-]data)?"
-    r"|credentials?"
+    r"|credentials?|kennwort|contrase(?:\u00f1|n)a|mot[ _-]?de[ _-]?passe|senha|wachtwoord|l\u00f6senord|has\u0142o"
+    r"|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6[\u7801\u78bc]|\u53e3\u4ee4|\u30d1\u30b9\u30ef\u30fc\u30c9|\ube44\ubc00\ubc88\ud638"
+)
+# What all of these begin with, and one of which is in each, in lower case.
+BEGINNINGS = (
+    r"p(?:ass|wd|w)|secret|token|(?:api|app|access|auth|private|account|shared|master|signing|encryption|service|license"
+    r"|subscription|client)[_-]?key|credential|kennwort|contrase|mot[ _-]?de|senha|wachtwoord|l\u00f6sen|has\u0142o"
+    r"|\u043f\u0430\u0440\u043e|\u5bc6|\u53e3\u4ee4|\u30d1\u30b9|\ube44\ubc00"
+)
+HINTS = (
+    *("pass", "pwd", "pw", "secret", "token", "key", "credential", "kennwort", "contrase", "senha", "wachtwoord"),
+    *(
+        "l\u00f6sen",
+        "has\u0142o",
+        "\u043f\u0430\u0440\u043e\u043b\u044c",
+        "\u5bc6",
+        "\u53e3\u4ee4",
+        "\u30d1\u30b9\u30ef",
+        "\ube44\ubc00\ubc88",
+    ),
 )
 SUFFIX = (
     r"(?:[_-]?(?:key|token|value|base|string|access[_-]?key|prod|production|dev|test|staging|live|[0-9]{1,3})){0,3}"
