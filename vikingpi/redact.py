@@ -17,8 +17,7 @@ from typing import Any, cast
 
 from vikingpi.errors import ConfigError
 from vikingpi.secret_known import KnownSecrets
-from vikingpi.secret_pem import cut_blocks, whole_blocks
-from vikingpi.secret_shapes import BEGINNINGS, HINTS, NAMED, Shape, shapes
+from vikingpi.secret_shapes import BEGINNINGS, HINTS, NAMED, Shape, cut_blocks, shapes, whole_blocks
 from vikingpi.secret_values import CHECKS, is_bare, is_colour, is_given, is_quoted, is_real, is_setting
 
 _MOST_DEPTH = 200
