@@ -232,11 +232,13 @@ def _number(text: str) -> float | None:
 
 def _page_text(raw: str) -> str:
     """Reduce a web page to its title, or to its text."""
-    title = re.search(r"<title[^>]*>(.*?)</title>", raw[:100_000], re.IGNORECASE | re.DOTALL)
+    title = re.search(r"<title[^<>]*>([^<]*)", raw[:100_000], re.IGNORECASE)
     if title is not None and title[1].strip():
         return _one_line(title[1])
     if "<" in raw:
-        raw = re.sub(r"<(script|style)\b.*?</\1>|<[^>]*>", " ", raw[:100_000], flags=re.IGNORECASE | re.DOTALL)
+        # An unclosed script takes all the rest, and a tag ends before the next: nothing is looked at twice.
+        hidden = r"<(script|style)\b(?:.*?</\1>|.*)|<[^<>]*>"
+        raw = re.sub(hidden, " ", raw[:100_000], flags=re.IGNORECASE | re.DOTALL)
     return _one_line(raw)
 
 

@@ -12,12 +12,13 @@ from vikingpi.messages import ToolCall
 _compiled = cache(re.compile)
 _FILE_TOOLS = ("read", "edit", "write", "grep", "find", "ls")
 _ADDRESS = r"(?i)\s*[\"']?viking:/"
+_LOOKED_AT = 16_000
 # A command that reads or changes files, and one of its words, from its beginning, is such an address.
 _COMMAND = (
     r"(?i)(?:^|[;&|(\n]|\b(?:sudo|xargs|then|do|exec)\s)\s*"
     r"(?:cat|bat|head|tail|less|more|ls|tree|stat|file|wc|find|du|cp|mv|rm|mkdir|touch|cd|open|curl|wget"
     r"|(?:e|f)?grep\s+(?:-\S+\s+)*+(?:\"[^\"]*\"|'[^']*'|\S+)|rg\s+(?:-\S+\s+)*+(?:\"[^\"]*\"|'[^']*'|\S+))"
-    r"(?:\s+[^;&|\n]*?)?\s[\"']?viking://"
+    r"\s(?:[^;&|\n]*?\s)?[\"']?viking://"
 )
 
 
@@ -27,7 +28,8 @@ def barred(call: ToolCall) -> str:
         instead = {"ls": "viking_browse", "find": "viking_browse", "grep": "viking_search"}
         tool = instead.get(call.name, "viking_read" if call.name == "read" else "viking_remember")
         return f"viking:// addresses are in the context store, not in the file system; use {tool}"
-    if call.name == "bash" and _compiled(_COMMAND).search(as_str(call.arguments.get("command"))):
+    command = as_str(call.arguments.get("command")) if call.name == "bash" else ""
+    if "viking://" in command.lower() and _compiled(_COMMAND).search(command[:_LOOKED_AT]):
         return (
             "viking:// addresses are in the context store, where commands cannot reach; use viking_read, viking_browse"
             " or viking_search"

@@ -29,7 +29,7 @@ _VALUE = (
 _COPULA = r"(?:is|are|was|were|equals|means|becomes|contains|called|named|uses?|set to|defaults to|listens on|runs on)"
 
 _VALUED = (
-    rf"\b\w[\w.-]{{0,60}}\s+{_COPULA}\s+(?:(?:now|at|the|a|an|on|in|called|named|not|set to)\s+)*{_VALUE}"
+    rf"\b\w[\w.-]{{0,60}}\s+{_COPULA}\s+(?:(?:now|at|the|a|an|on|in|called|named|not|set to)\s+){{0,6}}{_VALUE}"
     r"|\b[A-Za-z_][\w.-]{0,60}\s*(?::=|=|->|→)\s*[^\s=>]"
     r"|\b[a-z][a-z0-9-]{2,30} is [A-Z0-9]"
     r"|[\u4e00-\u9fff]\s*(?:是|为|叫|等于|改为|设为|：)\s*[^\s，。；、！？是不]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import Callable
@@ -48,7 +49,7 @@ async def gather_page(transport: Transport, url: str) -> Gathered:
         reply = await _fetch(transport, place)
     if not 200 <= reply.status < 300:
         raise StoreRejected(f"{url[:200]} answered {reply.status}", status=reply.status, code="FETCH_FAILED")
-    text = readable(reply.body, reply.headers.get("content-type", ""))
+    text = await asyncio.to_thread(readable, reply.body, reply.headers.get("content-type", ""))
     if not text:
         raise _refused(f"{url[:200]} has no text", "pages that are made by scripts cannot be read")
     split = urlsplit(url)
