@@ -42,16 +42,16 @@ class FakeMemoryStore:
         await self._answer(f"find {text} {scope} {limit} {peer}".rstrip())
         return self.hits
 
-    async def read(self, uri: str, level: Level = "full") -> str:
-        await self._answer(f"read {uri} {level}")
+    async def read(self, uri: str, level: Level = "full", *, peer: str = "") -> str:
+        await self._answer(f"read {uri} {level} {peer}".rstrip())
         return self.text
 
     async def list(self, uri: str, *, peer: str = "") -> tuple[Node, ...]:
-        await self._answer(f"list {uri}")
+        await self._answer(f"list {uri} {peer}".rstrip())
         return (Node("viking://user/default/memories", True), Node(URI, False, "A gateway.", 20))
 
-    async def stat(self, uri: str) -> Node:
-        await self._answer(f"stat {uri}")
+    async def stat(self, uri: str, *, peer: str = "") -> Node:
+        await self._answer(f"stat {uri} {peer}".rstrip())
         return Node(uri, False, "A gateway.", 20)
 
     async def write(self, content: str, category: str, *, peer: str = "") -> Written:

@@ -151,6 +151,15 @@ def test_a_plain_search_brings_one_project_nothing_of_the_others(tmp_path: Path)
     assert {hit.text for hit in hits} == {"8443", "8443/peers/-work-mine"}
 
 
+def test_one_project_reads_and_lists_nothing_of_the_others(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    for ask in (lab.memory.read, lab.memory.list, lab.memory.stat):
+        with pytest.raises(StoreRejected) as caught:
+            run(ask("viking://user/ada/peers/-work-other/memories/entities", peer="-work-mine"))
+        assert caught.value.status == 404
+    assert lab.transport.sent == []
+
+
 def test_what_was_remembered_is_forgotten_after_some_hours(tmp_path: Path) -> None:
     lab = Lab(tmp_path, ok({"entries": []}))
     lab.remembered.put("http://ov", "find")

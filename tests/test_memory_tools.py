@@ -145,9 +145,9 @@ def test_reading_pages_through_a_long_text(tmp_path: Path) -> None:
     assert lab.call("viking_read", uri=URI, offset=2001).startswith("line 2001\n")
     assert lab.call("viking_read", uri=URI, offset=2499, limit=1).startswith("line 2499\n\n[Showing")
     assert "beyond the end" in lab.refused("viking_read", uri=URI, offset=9999)
-    assert lab.store.asked[0] == f"read {URI} full"
+    assert lab.store.asked[0] == f"read {URI} full mine"
     lab.call("viking_read", uri=URI, level="overview")
-    assert lab.store.asked[-1] == f"read {URI} overview"
+    assert lab.store.asked[-1] == f"read {URI} overview mine"
 
 
 def test_a_line_that_is_too_long_is_cut_and_said_so(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_browsing_lists_and_describes(tmp_path: Path) -> None:
         f"viking://user/default/memories/\n{URI} (20 characters) A gateway."
     )
     assert lab.call("viking_browse", action="stat", uri=URI) == f"{URI} (20 characters) A gateway."
-    assert lab.store.asked == ["list viking://~", f"stat {URI}"]
+    assert lab.store.asked == ["list viking://~ mine", f"stat {URI} mine"]
 
 
 def test_remembering_masks_secrets_and_says_where(tmp_path: Path) -> None:
@@ -177,6 +177,23 @@ def test_forgetting_by_words_only_lists(tmp_path: Path) -> None:
     assert not any(asked.startswith("delete") for asked in lab.store.asked)
     assert lab.call("viking_forget", uri=URI) == f"Deleted {URI}"
     assert "uri" in lab.refused("viking_forget")
+
+
+@pytest.mark.parametrize("home", ["viking://~", "viking://user/default", "viking://user/ada"])
+def test_the_open_session_is_not_forgotten_and_another_says_what_going_on_does(tmp_path: Path, home: str) -> None:
+    lab = Lab(tmp_path)
+    assert "open session" in lab.refused("viking_forget", uri=f"{home}/sessions/pi-gen")
+    assert "open session" in lab.refused("viking_forget", uri=f" {home}/sessions/pi-gen/")
+    assert lab.store.asked == []
+    assert "going on with the session stores what is new" in lab.call("viking_forget", uri=f"{home}/sessions/pi-other")
+
+
+def test_reading_and_browsing_are_limited_like_searching(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, FakeMemoryStore([hit("x")], "text"))
+    lab.call("viking_read", uri=URI)
+    lab.call("viking_browse", action="stat", uri=URI)
+    lab.call("viking_browse", action="list", uri="viking://~/sessions")
+    assert [asked.rpartition(" ")[2] for asked in lab.store.asked] == ["mine"] * 3
 
 
 def test_adding_says_what_the_store_said(tmp_path: Path) -> None:

@@ -164,6 +164,46 @@ def test_a_peer_sees_only_its_own(tmp_path: Path) -> None:
     play(tmp_path / "store.db", scene)
 
 
+def test_a_peer_reads_and_lists_nothing_of_other_projects(tmp_path: Path) -> None:
+    base = "viking://user/default"
+
+    async def scene(bench: Bench) -> None:
+        memory = bench.memory
+        for name, peer in (("pi-mine", "-work-mine"), ("pi-other", "-work-other")):
+            await bench.sessions.ensure_session(name)
+            said = [user(f"said in {peer}", "e1")._replace(peer_id=peer), user("shared", "e2")._replace(peer_id=peer)]
+            await bench.sessions.add_messages(name, said)
+            await bench.sessions.commit(name, 1)
+        await bench.sessions.add_messages("pi-mine", [user("elsewhere", "e3")._replace(peer_id="-work-other")])
+        written = await memory.write("port 7070", "entities", peer="-work-other")
+        other = f"{base}/sessions/pi-other"
+        places = (
+            f"{other}/messages/1",
+            f"{other}/history/archive_001",
+            written.uri,
+            f"{base}/sessions/pi-mine/messages/3",
+        )
+        for place in places:
+            assert await memory.read(place)
+            for ask in (memory.read, memory.stat):
+                with pytest.raises(StoreRejected) as caught:
+                    await ask(place, peer="-work-mine")
+                assert caught.value.status == 404
+        for folder in (other, f"{other}/messages", f"{other}/history"):
+            assert await memory.list(folder)
+            with pytest.raises(StoreRejected):
+                await memory.list(folder, peer="-work-mine")
+            with pytest.raises(StoreRejected):
+                await memory.read(folder, "overview", peer="-work-mine")
+        assert [node.uri for node in await memory.list(f"{base}/sessions", peer="-work-mine")] == [
+            f"{base}/sessions/pi-mine"
+        ]
+        assert len(await memory.list(f"{base}/sessions/pi-mine/messages", peer="-work-mine")) == 2
+        assert "said in -work-mine" in await memory.read(f"{base}/sessions/pi-mine/messages/1", peer="-work-mine")
+
+    play(tmp_path / "store.db", scene)
+
+
 async def flood(bench: Bench, text: str, peer: str = "") -> None:
     """Say something so often that all of its words are common."""
     for batch in range(COMMON // 100 + 1):
@@ -299,6 +339,7 @@ def test_stand_ins_leave_the_index_of_an_existing_store(tmp_path: Path, mark: st
     play(path, before)
     db = sqlite3.connect(path)
     db.execute("UPDATE message SET body = replace(body, 'MARK', ?1), marks = replace(marks, 'MARK', ?1)", (mark,))
+    db.execute("DROP TABLE forgotten")
     db.execute("PRAGMA user_version = 3")
     db.commit()
     db.close()
@@ -307,6 +348,32 @@ def test_stand_ins_leave_the_index_of_an_existing_store(tmp_path: Path, mark: st
         assert await bench.texts("gateway port overview stored") == [f'user: "{mark} said of the gateway']
 
     play(path, after)
+
+
+@pytest.mark.parametrize("again", ["pi-s", "pi-s__0a1b2c3d", "pi-fork"])
+def test_a_forgotten_session_stays_forgotten_when_it_goes_on(tmp_path: Path, again: str) -> None:
+    old = [user("the codename is MARLIN", "e1"), assistant("noted: codename MARLIN", "e2")]
+    undelivered = user("the codename was MARLIN at first", "e3")
+    later = user("the codename is PIKE", "e4")._replace(created_at="2999-01-01T00:00:00.000Z")
+
+    async def scene(bench: Bench) -> None:
+        await bench.sessions.ensure_session("pi-s")
+        await bench.sessions.add_messages("pi-s", old)
+        await bench.memory.delete("viking://~/sessions/pi-s")
+        await bench.sessions.ensure_session(again)
+        await bench.sessions.add_messages(again, [*old, *([] if again == "pi-fork" else [undelivered]), later])
+        assert await bench.texts("codename") == ["user: the codename is PIKE"]
+        await bench.sessions.commit(again, 0)
+        archive = await bench.sessions.archive(again, 1)
+        assert archive is not None and "MARLIN" in archive.overview
+        assert await bench.texts("codename") == ["user: the codename is PIKE"]
+        await bench.sessions.ensure_session("pi-t")
+        await bench.sessions.add_messages("pi-t", [user("another codename", "e1")._replace(created_at="2026")])
+        assert len(await bench.texts("codename")) == 2
+        await bench.memory.delete(f"viking://~/sessions/{again}")
+        assert await bench.texts("codename") == ["user: another codename"]
+
+    play(tmp_path / "store.db", scene)
 
 
 def test_a_folder_is_taken_in_file_by_file(tmp_path: Path) -> None:

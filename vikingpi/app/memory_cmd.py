@@ -15,7 +15,7 @@ from vikingpi.app.stores import peer_for
 from vikingpi.app.wiring import prepare
 from vikingpi.debuglog import open_log
 from vikingpi.errors import ConfigError, StoreRejected
-from vikingpi.memory.texts import hit_lines, node_line
+from vikingpi.memory.texts import deleted_line, hit_lines, node_line
 from vikingpi.net import HttpTransport
 from vikingpi.safetext import plain
 from vikingpi.viking.base import CATEGORIES, Level, MemoryStore, Node
@@ -29,7 +29,7 @@ vpi memory show ADDRESS                           print one entry
 vpi memory add [--category NAME] TEXT...          remember a text, or with a path or a web address take it in
 vpi memory forget ADDRESS...                      delete entries
 
---project      list, search and add for this folder only, as recallPeerScope "actor" does
+--project      list, search, show and add for this folder only, as recallPeerScope "actor" does
 --limit N      most results of a search (10)
 --level NAME   abstract, overview or full (full)
 --store NAME   auto, openviking or embedded
@@ -54,6 +54,7 @@ class Desk(NamedTuple):
     """What each word works on."""
 
     store: MemoryStore
+    kind: str
     peer: str
     writer: str
     out: TextIO
@@ -127,7 +128,7 @@ async def _run(asked: Asked, env: Mapping[str, str], cwd: Path, out: TextIO) -> 
         store, writer = open_memory(
             prepared.store.endpoint, file, paths, transport, log, mask, peer=peer, only_peer=only_peer
         )
-        await _ACTS[asked.word](Desk(store, peer if only_peer else "", writer, out), asked)
+        await _ACTS[asked.word](Desk(store, prepared.store.kind, peer if only_peer else "", writer, out), asked)
     finally:
         for notice in file.notices:
             sys.stderr.write(f"{plain(notice)}\n")
@@ -183,7 +184,7 @@ async def _search(desk: Desk, asked: Asked) -> None:
 async def _show(desk: Desk, asked: Asked) -> None:
     if len(asked.rest) != 1:
         raise _wrong("show needs one address")
-    desk.write(await desk.store.read(asked.rest[0], asked.level))
+    desk.write(await desk.store.read(asked.rest[0], asked.level, peer=desk.peer))
 
 
 async def _add(desk: Desk, asked: Asked) -> None:
@@ -201,8 +202,8 @@ async def _forget(desk: Desk, asked: Asked) -> None:
     if not asked.rest:
         raise _wrong("forget needs an address")
     for uri in asked.rest:
-        count = await desk.store.delete(uri)
-        desk.write(f"deleted {uri}" + (f" ({count} entries)" if count > 1 else ""))
+        said = deleted_line(uri, await desk.store.delete(uri), desk.kind)
+        desk.write(said[:1].lower() + said[1:])
 
 
 _ACTS: dict[str, Callable[[Desk, Asked], Awaitable[None]]] = {

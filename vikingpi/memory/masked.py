@@ -25,14 +25,14 @@ class MaskedMemory:
     async def find(self, text: str, *, scope: str = "", limit: int = 10, peer: str = "") -> tuple[Hit, ...]:
         return await self._store.find(self._mask(text), scope=self._mask(scope), limit=limit, peer=peer)
 
-    async def read(self, uri: str, level: Level = "full") -> str:
-        return await self._store.read(await self._address(uri), level)
+    async def read(self, uri: str, level: Level = "full", *, peer: str = "") -> str:
+        return await self._store.read(await self._address(uri), level, peer=peer)
 
     async def list(self, uri: str, *, peer: str = "") -> tuple[Node, ...]:
         return await self._store.list(await self._address(uri), peer=peer)
 
-    async def stat(self, uri: str) -> Node:
-        return await self._store.stat(await self._address(uri))
+    async def stat(self, uri: str, *, peer: str = "") -> Node:
+        return await self._store.stat(await self._address(uri), peer=peer)
 
     async def write(self, content: str, category: str, *, peer: str = "") -> Written:
         return await self._store.write(self._mask(content), self._mask(category), peer=peer)

@@ -8,6 +8,7 @@ from vikingpi.errors import ToolError
 from vikingpi.memory.history import Said
 from vikingpi.tools import truncate
 from vikingpi.viking.base import Hit, Node
+from vikingpi.viking.uri import session_of
 
 _SHOWN = 1000
 
@@ -31,6 +32,16 @@ def node_line(node: Node) -> str:
     """Write one entry of a folder."""
     size = f" ({node.size} characters)" if node.size and not node.folder else ""
     return f"{node.uri}{'/' if node.folder and not node.uri.endswith('/') else ''}{size} {node.abstract}".rstrip()
+
+
+def deleted_line(uri: str, count: int, kind: str) -> str:
+    """Say what was deleted; of a session also what going on with it will do in a store of that kind."""
+    said = f"Deleted {uri}" + (f" ({count} entries)" if count > 1 else "")
+    if not session_of(uri):
+        return said
+    if kind == "embedded":
+        return f"{said}. What was said in it so far is not found again; going on with the session stores what is new."
+    return f"{said}. Going on with the session would store its conversation again."
 
 
 def paged(text: str, offset: int, limit: int | None) -> str:

@@ -10,12 +10,13 @@ from vikingpi.decode import Json, as_int, as_str
 from vikingpi.errors import StoreError, ToolError, VpiError
 from vikingpi.memory.history import Said, archive_spans, render, search_branch, user_turns
 from vikingpi.memory.scope import Memory
-from vikingpi.memory.texts import hit_lines, node_line, paged, said_lines
+from vikingpi.memory.texts import deleted_line, hit_lines, node_line, paged, said_lines
 from vikingpi.messages import ToolSpec
 from vikingpi.session.entries import Entry
 from vikingpi.tools.base import Tool, ToolContext, ToolOutcome, text_outcome
 from vikingpi.viking.base import CATEGORIES, Hit, Level, SessionStore, archive_name, archive_number
 from vikingpi.viking.embedded_index import rendered
+from vikingpi.viking.uri import session_of
 
 MOST_HITS = 50
 
@@ -57,7 +58,7 @@ def memory_tools(sources: Sources) -> tuple[Tool, ...]:
         "viking_read": lambda given: _read(sources.memory, given),
         "viking_browse": lambda given: _browse(sources.memory, given),
         "viking_remember": lambda given: _remember(sources.memory, given),
-        "viking_forget": lambda given: _forget(sources.memory, given),
+        "viking_forget": lambda given: _forget(sources, given),
         "viking_add_resource": lambda given: _add_resource(sources.memory, given),
         "viking_archive_expand": lambda given: expand(sources, given),
     }
@@ -135,15 +136,15 @@ async def _read(memory: Memory, given: Json) -> str:
     level: Level = "full"
     if (asked := given.get("level")) in ("abstract", "overview"):
         level = asked
-    text = await memory.store.read(as_str(given.get("uri")), level)
+    text = await memory.store.read(as_str(given.get("uri")), level, peer=memory.peer)
     return paged(text, max(1, as_int(given.get("offset"), 1)), as_int(given.get("limit")) or None)
 
 
 async def _browse(memory: Memory, given: Json) -> str:
     uri = as_str(given.get("uri")).strip() or "viking://~"
     if given.get("action") == "stat":
-        return node_line(await memory.store.stat(uri))
-    nodes = await memory.store.list(uri)
+        return node_line(await memory.store.stat(uri, peer=memory.peer))
+    nodes = await memory.store.list(uri, peer=memory.peer)
     return paged("\n".join(map(node_line, nodes)) or f"{uri} is empty.", 1, None)
 
 
@@ -153,11 +154,16 @@ async def _remember(memory: Memory, given: Json) -> str:
     return f"{written.note}: {written.uri}"
 
 
-async def _forget(memory: Memory, given: Json) -> str:
+async def _forget(sources: Sources, given: Json) -> str:
+    memory = sources.memory
     uri, query = as_str(given.get("uri")).strip(), as_str(given.get("query")).strip()
     if uri:
-        count = await memory.store.delete(uri)
-        return f"Deleted {uri}" + (f" ({count} entries)" if count > 1 else "")
+        if (name := session_of(uri)) and name == sources.generation():
+            raise ToolError(
+                "That is the open session: its conversation is here and would be stored again. The user can delete it"
+                " with `vpi memory forget` once it is closed; nothing was deleted."
+            )
+        return deleted_line(uri, await memory.store.delete(uri), sources.sessions.kind)
     if not query:
         raise ToolError("Give `uri`, or `query` to find what could be meant")
     hits = await memory.store.find(query, scope="memories", limit=10, peer=memory.peer)

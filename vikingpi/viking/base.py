@@ -214,15 +214,16 @@ class MemoryStore(Protocol):
         """Search, best first. `scope` is "memories", "resources", "sessions", an address to search below, or ""."""
         ...
 
-    async def read(self, uri: str, level: Level = "full") -> str:
-        """Read a file; a folder has an abstract and an overview only."""
+    async def read(self, uri: str, level: Level = "full", *, peer: str = "") -> str:
+        """Read a file; a folder has an abstract and an overview only. For a `peer` nothing of other projects is there,
+        neither memories nor sessions, as far as the store can tell them apart."""
         ...
 
     async def list(self, uri: str, *, peer: str = "") -> tuple[Node, ...]:
-        """Give what is directly in a folder, sorted by address; a `peer` leaves out the memories of other projects."""
+        """Give what is directly in a folder, sorted by address; a `peer` leaves out what is other projects'."""
         ...
 
-    async def stat(self, uri: str) -> Node: ...
+    async def stat(self, uri: str, *, peer: str = "") -> Node: ...
 
     async def write(self, content: str, category: str, *, peer: str = "") -> Written:
         """Remember a text under a category of `CATEGORIES`. "profile" is one text that grows."""

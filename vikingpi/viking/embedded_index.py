@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from vikingpi.decode import as_dict, as_str
 from vikingpi.viking.base import STAND_IN_MARKS, StoreMessage
+from vikingpi.viking.outgoing import whole
 from vikingpi.viking.words import is_cjk, matches, passages, query_terms, telling, terms
 
 COMMON = 2000
@@ -118,6 +119,30 @@ def add_message(db: sqlite3.Connection, session: int, seq: int, peer: str, piece
 def add_item(db: sqlite3.Connection, item: int, peer: str, pieces: Iterable[Piece]) -> None:
     """Make a memory or a resource searchable."""
     _add(db, (item, None, None), peer, pieces)
+
+
+def forget(db: sqlite3.Connection, session: str, messages: Iterable[StoreMessage], until: str) -> None:
+    """Note what a deleted session held: it is stored once more when the session goes on, and is not to be found."""
+    names = [(_first_name(session), until)]
+    names += [(name, whole(one.created_at)) for one in messages for name in _names(one)]
+    db.executemany("INSERT OR REPLACE INTO forgotten VALUES (?, ?)", names)
+
+
+def is_forgotten(db: sqlite3.Connection, session: str, message: StoreMessage) -> bool:
+    """Whether a message is of a session that was deleted after it was said, or stood in one."""
+    names = [_first_name(session), *_names(message)]
+    query = f"SELECT 1 FROM forgotten WHERE name IN ({', '.join('?' * len(names))}) AND until >= ? LIMIT 1"
+    return db.execute(query, (*names, whole(message.created_at))).fetchone() is not None
+
+
+def _first_name(session: str) -> str:
+    """Give the name of a session in its first generation; a later one is `<name>__<hex>`."""
+    return session.partition("__")[0]
+
+
+def _names(message: StoreMessage) -> list[str]:
+    """Name a message by its first mark; the time tells apart what has the same short id by chance."""
+    return [whole(f"{mark} {message.created_at}") for mark in message.marks[:1]]
 
 
 def remove(db: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:

@@ -64,14 +64,14 @@ class EmbeddedMemory:
         found = await self._file.read(partial(_scoped_search, text=text, scope=scope, peer=peer))
         return tuple(one.hit for one in found[: max(1, limit)])
 
-    async def read(self, uri: str, level: Level = "full") -> str:
-        return await self._file.read(partial(browse.read, uri=browse.canonical(uri), level=level))
+    async def read(self, uri: str, level: Level = "full", *, peer: str = "") -> str:
+        return await self._file.read(partial(browse.read, uri=browse.canonical(uri), level=level, peer=peer))
 
     async def list(self, uri: str, *, peer: str = "") -> tuple[Node, ...]:
         return await self._file.read(partial(browse.children, uri=browse.canonical(uri), peer=peer))
 
-    async def stat(self, uri: str) -> Node:
-        return await self._file.read(partial(browse.stat, uri=browse.canonical(uri)))
+    async def stat(self, uri: str, *, peer: str = "") -> Node:
+        return await self._file.read(partial(browse.stat, uri=browse.canonical(uri), peer=peer))
 
     async def write(self, content: str, category: str, *, peer: str = "") -> Written:
         text = whole(content).strip()
@@ -93,7 +93,7 @@ class EmbeddedMemory:
 
     async def delete(self, uri: str) -> int:
         target = check_deletable(browse.canonical(uri))
-        count = await self._file.write(partial(_delete, uri=target))
+        count = await self._file.write(partial(_delete, uri=target, now=_iso(self._clock())))
         if not count:
             raise browse.missing(target)
         return count
@@ -240,10 +240,10 @@ def _extend_profile(db: sqlite3.Connection, text: str, stamp: str) -> bool:
     return _put(db, _Item(PROFILE, "memory", "profile", "", body), index.pieces_of(body), stamp)
 
 
-def _delete(db: sqlite3.Connection, uri: str) -> int:
+def _delete(db: sqlite3.Connection, uri: str, now: str) -> int:
     place = browse.session_place(uri)
     if place is not None:
-        return _delete_session(db, uri, place)
+        return _delete_session(db, uri, place, now)
     query = "SELECT id, body FROM item WHERE uri = ? OR (uri >= ? AND uri < ?)"
     rows = db.execute(query, (uri, f"{uri}/", f"{uri}0")).fetchall()
     for item, body in rows:
@@ -251,7 +251,7 @@ def _delete(db: sqlite3.Connection, uri: str) -> int:
     return len(rows)
 
 
-def _delete_session(db: sqlite3.Connection, uri: str, place: browse.SessionPlace) -> int:
+def _delete_session(db: sqlite3.Connection, uri: str, place: browse.SessionPlace, now: str) -> int:
     if place.kind:
         raise StoreRejected(
             f"{uri} is a part of a session", hint="delete the whole session", status=403, code="PERMISSION_DENIED"
@@ -260,11 +260,13 @@ def _delete_session(db: sqlite3.Connection, uri: str, place: browse.SessionPlace
     if row is None:
         return 0
     passages = db.execute("SELECT id, seq, start, stop FROM passage WHERE session = ? ORDER BY seq", row).fetchall()
-    texts = {
-        seq: index.searchable(StoreMessage.from_json(as_dict(json.loads(body))))
+    messages = {
+        seq: StoreMessage.from_json(as_dict(json.loads(body)))
         for seq, body in db.execute("SELECT seq, body FROM message WHERE session = ?", row)
     }
+    texts = {seq: index.searchable(message) for seq, message in messages.items()}
     index.remove(db, [(passage, texts[seq][start:stop]) for passage, seq, start, stop in passages])
+    index.forget(db, place.name, messages.values(), now)
     db.execute("DELETE FROM session WHERE id = ?", row)
     return max(1, len(texts))
 

@@ -84,4 +84,9 @@ MIGRATIONS: tuple[tuple[Step, ...], ...] = (
         "CREATE INDEX passage_session ON passage(session) WHERE session IS NOT NULL",
     ),
     (remove_stand_ins,),
+    (
+        # What a deleted session held, so that going on with it does not make it searchable again: the session's name
+        # without a generation, or a message's mark and time; `until` is the newest time of a message that is meant.
+        "CREATE TABLE forgotten (name TEXT PRIMARY KEY, until TEXT NOT NULL) WITHOUT ROWID",
+    ),
 )

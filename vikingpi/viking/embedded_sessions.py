@@ -24,7 +24,7 @@ from vikingpi.viking.base import (
     TaskState,
 )
 from vikingpi.viking.embedded import StoreFile
-from vikingpi.viking.embedded_index import Piece, add_message, pieces_of, searchable
+from vikingpi.viking.embedded_index import Piece, add_message, is_forgotten, pieces_of, searchable
 from vikingpi.viking.outgoing import check_batch, dump
 from vikingpi.viking.overview import acceptable, extract
 from vikingpi.viking.uri import check_session_name
@@ -45,9 +45,9 @@ class _Due(NamedTuple):
 
 
 class _NewMessage(NamedTuple):
+    message: StoreMessage
     marks: str
     body: str
-    peer: str
     pieces: list[Piece]
 
 
@@ -149,7 +149,7 @@ def _ensure(db: sqlite3.Connection, name: str, created_at: str) -> SessionStatus
 def _rows_of(messages: Sequence[StoreMessage]) -> list[_NewMessage]:
     """Prepare what is to be written, so that other processes do not wait for it."""
     return [
-        _NewMessage(dump(list(message.marks)), dump(message.to_json()), message.peer_id, pieces_of(searchable(message)))
+        _NewMessage(message, dump(list(message.marks)), dump(message.to_json()), pieces_of(searchable(message)))
         for message in messages
     ]
 
@@ -164,7 +164,8 @@ def _append(db: sqlite3.Connection, name: str, rows: Sequence[_NewMessage]) -> b
         [(session, seq, row.marks, row.body) for seq, row in enumerate(rows, total + 1)],
     )
     for seq, row in enumerate(rows, total + 1):
-        add_message(db, session, seq, row.peer, row.pieces)
+        if not is_forgotten(db, name, row.message):
+            add_message(db, session, seq, row.message.peer_id, row.pieces)
     db.execute("UPDATE session SET total = total + ?1, live = live + ?1 WHERE id = ?2", (len(rows), session))
     return True
 

@@ -71,8 +71,8 @@ class HttpMemory:
             body["target_uri"] = below
         return tuple(_found(await self._api.post("/api/v1/search/find", body))[: max(1, limit)])
 
-    async def read(self, uri: str, level: Level = "full") -> str:
-        target = await self._space.canonical(uri)
+    async def read(self, uri: str, level: Level = "full", *, peer: str = "") -> str:
+        target = await self._own(uri, peer)
         if level == "full" or not (await self.stat(target)).folder:
             text = as_str(await self._api.get("/api/v1/content/read", {"uri": target}))
             return text if level == "full" else levels.abstract(text) if level == "abstract" else levels.overview(text)
@@ -84,12 +84,11 @@ class HttpMemory:
         return listed if level == "overview" else f"{len(nodes)} entries"
 
     async def list(self, uri: str, *, peer: str = "") -> tuple[Node, ...]:
-        # A project's memories have a folder of their own here.
-        answer = await self._api.get("/api/v1/fs/ls", {"uri": await self._space.canonical(uri)})
+        answer = await self._api.get("/api/v1/fs/ls", {"uri": await self._own(uri, peer)})
         return tuple(sorted((_node(as_dict(one)) for one in as_list(answer)), key=lambda node: node.uri))
 
-    async def stat(self, uri: str) -> Node:
-        target = await self._space.canonical(uri)
+    async def stat(self, uri: str, *, peer: str = "") -> Node:
+        target = await self._own(uri, peer)
         return _node({**as_dict(await self._api.get("/api/v1/fs/stat", {"uri": target})), "uri": target})
 
     async def write(self, content: str, category: str, *, peer: str = "") -> Written:
@@ -151,6 +150,13 @@ class HttpMemory:
             made = section(title, names, budget - sum(map(estimate, parts)) - len(parts))
             parts += [made] if made else []
         return "\n\n".join(parts)
+
+    async def _own(self, uri: str, peer: str) -> str:
+        """Write an address out in full; 404 for the folder that holds another project's memories."""
+        target = await self._space.canonical(uri)
+        if peer and _peer_of(target) not in ("", peer):
+            raise StoreRejected(f"nothing is stored at {uri[:200]}", status=404, code="NOT_FOUND")
+        return target
 
     async def _extend(self, uri: str, text: str) -> Written:
         known = await self._space.text(uri)

@@ -42,6 +42,15 @@ def check_uri(uri: str) -> str:
     return SCHEME + path
 
 
+def session_of(uri: str) -> str:
+    """Give the name of the session that an address is, or is in, "" for any other."""
+    match uri.strip().removeprefix(SCHEME).rstrip("/").split("/"):
+        case ["user", _, "sessions", name, *_] | ["~", "sessions", name, *_] | ["session", name, *_]:
+            return unquote(name)
+        case _:
+            return ""
+
+
 def check_deletable(uri: str) -> str:
     """Return a checked URI that names one thing; raise StoreRejected for a root or a folder of everything.
 
