@@ -12,7 +12,7 @@ from llm_server import Peer, serving
 
 from vikingpi.decode import Json
 from vikingpi.llm.base import Model, Price, Request
-from vikingpi.llm.litellm_bridge import LiteLLMBridge, arguments, litellm_name
+from vikingpi.llm.litellm_bridge import LiteLLMBridge, arguments, litellm_name, routed
 from vikingpi.messages import AssistantMessage, TextPart, ThinkingPart, Usage, user_text
 
 GOLDEN = Path(__file__).parent / "data" / "sse"
@@ -77,8 +77,10 @@ async def cancelled(path, provider, id):
     return heard, time.monotonic() - started
 
 async def main():
-    for name in ("openai", "deepseek", "401", "429", "400", "503", "cut"):
+    for name in ("openai", "deepseek", "401", "429", "400", "503", "cut", "ended"):
         out[name] = await ask("/" + name)
+    out["full name"] = await ask("/openai/full", "mine", "openai/lm")
+    out["no name"] = await ask("/never", "mine", "lm")
     out["anthropic"] = await ask("/anthropic", "anthropic", "claude-sonnet-4-6")
     for path, *model in (
         ("/hang", "openai", "gpt-5.2"), ("/stall/openai", "openai", "gpt-5.2"), ("/stall/deepseek", "deepseek", "d"),
@@ -126,11 +128,13 @@ def handle(peer: Peer) -> None:
             body, headers = ERRORS[name]
             peer.answer(int(name), json.dumps(body).encode(), headers)
             continue
-        data = (GOLDEN / f"{'openai' if name == 'cut' else name}.sse").read_bytes()
+        data = (GOLDEN / f"{'openai' if name in ('cut', 'ended') else name}.sse").read_bytes()
         if name == "cut":
             peer.begin_stream()
             peer.chunk(data[:300])
             return
+        if name == "ended":
+            data = b"".join(data.partition(b"\n\n")[:2])
         peer.answer(200, data, "content-type: text/event-stream\r\n")
 
 
@@ -194,11 +198,24 @@ def test_errors_are_mapped_as_on_the_direct_wire(
 
 def test_a_connection_that_breaks_is_a_retryable_error(played: tuple[Any, Any]) -> None:
     assert played[0]["cut"]["retryable"] is True
+    ended = played[0]["ended"]
+    assert (ended["retryable"], ended["text"]) == (True, "the answer of openai ended before its finish marker")
+
+
+def test_a_full_name_of_litellm_in_the_id_is_enough_and_without_any_the_fault_is_said(
+    played: tuple[Any, Any],
+) -> None:
+    assert played[0]["full name"]["text"].startswith("Let me look")
+    (body,) = (body for path, body in played[1] if path.startswith("/openai/full"))
+    assert body["model"] == "lm"
+    nameless = played[0]["no name"]
+    assert (nameless["kind"], nameless["text"]) == ("BadResponse", "litellm knows no provider 'mine'")
+    assert "openai/my-model" in nameless["hint"]
 
 
 def test_a_request_is_made_once(played: tuple[Any, Any]) -> None:
     paths = [path for path, _ in played[1]]
-    assert len(paths) == len(set(paths)) == 13
+    assert len(paths) == len(set(paths)) == 15
 
 
 def test_an_abort_is_heard_at_once_and_closes_the_connection(played: tuple[Any, Any]) -> None:
@@ -218,6 +235,14 @@ def test_names_for_litellm() -> None:
     assert litellm_name(model("google", "g", "litellm", {"litellmProvider": "gemini"})) == "gemini/g"
     assert litellm_name(model("anthropic", "c", "google-generative-ai")) == "gemini/c"
     assert litellm_name(model("litellm", "bedrock/x.y", "litellm")) == "bedrock/x.y"
+
+
+def test_an_id_with_a_full_name_replaces_only_a_provider_that_litellm_does_not_know() -> None:
+    known = {"openai", "openrouter", "anthropic"}
+    assert routed("mine/openai/lm", "openai/lm", known) == "openai/lm"
+    assert routed("openrouter/anthropic/c", "anthropic/c", known) == "openrouter/anthropic/c"
+    assert routed("mine/org/lm", "org/lm", known) == "mine/org/lm"
+    assert routed("gpt-x", "gpt-x", known) == "gpt-x"
 
 
 def test_without_key_or_endpoint_litellm_uses_its_own() -> None:

@@ -409,12 +409,24 @@ def test_quota_words_with_a_short_wait_are_a_rate_limit() -> None:
         "Invalid request: Your request exceeded model token limit: 131072",
         "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
         "invalid params, context window exceeds limit",
+        "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]",
+        "too many tokens",
+        "Too many input tokens: 140000 > 128000",
+        "prompt token count of 130512 exceeds the limit of 128000",
+        "Prompt has 40,000 tokens, but the configured context size is 32,768 tokens",
+        "Context Window exceeded for given call. No fallback model group provided",
+        "litellm.ContextWindowExceededError: m1",
+        "model_context_window_exceeded",
+        "Prompt exceeds max length",
+        "token limit exceeded",
     ],
 )
 def test_overflow_is_recognised_in_each_wording(text: str) -> None:
     error = failure(400, {"error": {"message": text, "type": "invalid_request_error"}})
     assert isinstance(error, ContextTooLong)
     assert not error.retryable
+    with pytest.raises(ContextTooLong):
+        deltas(Canned([event({"error": {"message": text}}), DONE]))
 
 
 def test_a_body_that_is_too_large_is_an_overflow() -> None:
@@ -422,10 +434,51 @@ def test_a_body_that_is_too_large_is_an_overflow() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Too many tokens, please wait before trying again.", "invalid tool schema", "max_tokens is too large"]
+    "text",
+    [
+        "Too many tokens, please wait before trying again.",
+        "too many tokens per minute",
+        "Rate limit reached: too many tokens (TPM 30000)",
+        "Too many tokens per day, reset at midnight",
+        "daily token limit exceeded",
+        "Token limit exceeded, try again in 20s",
+        "ThrottlingException: Too many tokens",
+        "invalid tool schema",
+        "max_tokens is too large",
+        "max_tokens exceeds the limit of 4096",
+        "output token count of 9000 exceeds the limit of 4096",
+        "number of tools exceeds the limit of 128",
+        "image size exceeds the limit of 5242880 bytes",
+    ],
 )
 def test_other_refusals_are_no_overflow(text: str) -> None:
-    assert not isinstance(failure(400, {"error": {"message": text}}), ContextTooLong)
+    for status in (400, 429):
+        assert not isinstance(failure(status, {"error": {"message": text}}), ContextTooLong)
+    with pytest.raises(ProviderError) as caught:
+        deltas(Canned([event({"error": {"message": text}}), DONE]))
+    assert not isinstance(caught.value, ContextTooLong)
+
+
+def test_a_code_that_is_the_type_too_is_said_once() -> None:
+    twice = {"error": {"message": "no money", "code": "insufficient_quota", "type": "insufficient_quota"}}
+    assert str(failure(400, twice)).endswith("no money (insufficient_quota)")
+
+
+@pytest.mark.parametrize("entries", [[{}], [None], [{}, {"index": 1}], [{"function": {"arguments": ""}}]])
+def test_an_empty_entry_is_no_call(entries: Json) -> None:
+    message = answer(chunk({"content": "done", "tool_calls": entries}), chunk({}, "tool_calls"))
+    assert (message.text, message.calls, message.stop_reason) == ("done", (), "stop")
+
+
+def test_an_empty_entry_takes_nothing_from_the_call_beside_it() -> None:
+    entries = [{}, {"id": "a", "function": {"name": "bash", "arguments": "{}"}}, None]
+    message = answer(chunk({"tool_calls": entries}), chunk({}, "tool_calls"))
+    assert [(call.id, call.name, call.arguments) for call in message.calls] == [("a", "bash", {})]
+
+
+def test_a_window_that_is_full_is_told_by_its_own_finish_reason() -> None:
+    message = answer(chunk({"content": "half"}), chunk({}, "model_context_window_exceeded"))
+    assert (message.stop_reason, message.raw_stop_reason) == ("length", "model_context_window_exceeded")
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,12 @@ from vikingpi.events import (
     MessageEnd,
     MessageUpdate,
     Notice,
+    RetryEnd,
     RetryStart,
     TurnStart,
 )
-from vikingpi.messages import ImagePart, TextPart
-from vikingpi.ui.lines import seconds, tokens
+from vikingpi.messages import AssistantMessage, ImagePart, TextPart, Usage
+from vikingpi.ui.lines import failure_of, line_of, seconds, tokens
 from vikingpi.ui.plain import Prompt, run_print
 
 
@@ -177,3 +178,17 @@ def test_figures_are_short() -> None:
     counts = (0, 950, 2800, 12_345, 99_960, 128_000, 999_900, 1_250_000)
     assert [tokens(n) for n in counts] == ["0", "950", "2.8k", "12.3k", "100k", "128k", "1M", "1.2M"]
     assert [seconds(ms) for ms in (400, 12_000, 185_000)] == ["0.4 s", "12 s", "3 min 05 s"]
+
+
+def test_a_full_window_is_not_blamed_on_the_output_limit() -> None:
+    cut = AssistantMessage((), "a", "p", "m", Usage(), "length", 1, raw_stop_reason="model_context_window_exceeded")
+    line = failure_of(cut)
+    assert line is not None and "context window is full" in line.text and "maxTokens" not in line.hint
+    other = failure_of(cut._replace(raw_stop_reason="max_tokens"))
+    assert other is not None and "output limit" in other.text
+
+
+@pytest.mark.parametrize(("attempt", "text"), [(1, "gave up after 1 retry"), (3, "gave up after 3 retries")])
+def test_retries_are_counted_in_words_that_fit(attempt: int, text: str) -> None:
+    line = line_of(RetryEnd(False, attempt, "x"))
+    assert line is not None and line.text == text

@@ -158,6 +158,8 @@ class MessageBuilder:
         return (MessageUpdate(block.kinds.end, index, block.text, usage=self._usage),)
 
     def _feed_call(self, delta: CallDelta) -> tuple[MessageUpdate, ...]:
+        if delta.key not in self._calls and not (delta.id or delta.name or delta.arguments):
+            return ()  # some servers send an empty entry beside an answer that calls nothing
         out = list(self._close_text())
         index = self._calls.setdefault(delta.key, len(self._blocks))
         if index == len(self._blocks):

@@ -28,19 +28,25 @@ LONGEST_WAIT = 60.0
 
 _TEXT_LIMIT = 400
 _TOO_LONG = (
-    r"context[ _]length[ _]exceeded|(maximum|max) context|context (window|size|length) (exceeds|of)"
+    r"context[ _]?(length|window|size)[ _]?exceeded|(maximum|max) context|context (window|size|length) (exceeds|of)"
     r"|exceed\w* the (available |model'?s? )?(context|maximum number of tokens|maximum allowed|model token limit)"
     r"|exceed\w* (the )?(context|model token) ?(limit|window|size|_size)?|exceed_context_size"
     r"|(prompt|input|request|conversation) (is |was )?too (long|large)|request_too_large"
     r"|maximum (prompt|model|input) length|input token count.{0,40}exceeds|longer than the model'?s context"
     r"|reduce (the length|your (message|prompt))|greater than the context length|too large for model"
-    r"|token limit exceeded|larger than the context"
+    r"|larger than the context|range of input length|(prompt|input) exceeds (the )?max|configured context (size|length)"
+)
+# Said of the window, and by others of what may be sent in a minute, or of something that is no text at all.
+_TOO_MANY = r"too many (input )?tokens|token limit exceeded|token count.{0,40}exceeds the limit of \d"
+_PACED = (
+    r"(per|a|this|each)[ _-](second|min|minute|hour|day|month)\b|/ ?(s|sec|m|min|minute|h|hour|d|day)\b"
+    r"|\b[TR]P[SMHD]\b|daily|hourly|monthly|\bwait\b|\bagain\b|retry|quota|\brate\b|throttl|output[ _]token"
 )
 _USED_UP = (
     r"insufficient[_ ](quota|balance|credit)|exceeded your (current )?quota|quota (is )?exceeded|billing"
     r"|credit balance|usage[_ ]limit|payment required|out of credits|spend(ing)? limit"
 )
-_LIMITED = r"rate[_ -]?limit|too many (requests|tokens)|throttl|resource_exhausted"
+_LIMITED = r"rate[_ -]?limit|too many requests|throttl|resource_exhausted"
 _OVERLOADED = r"overloaded|server[_ ]error|unavailable|internal|timed? ?out|temporarily|try again"
 _REFUSED = r"invalid_request|invalid request|not_found|invalid_api|unsupported"
 _WAIT_TEXT = r"(?:try again|retry|reset\w*) in (?:(\d+)h)?\s*(?:(\d+)m(?!s))?\s*(?:(\d+(?:\.\d+)?)(ms|s)\b)?"
@@ -86,7 +92,7 @@ def said_by(body: Json, status: int = 0, headers: Mapping[str, str] | None = Non
     ]
     text = next((word for word in words if word), "")
     extra = [as_str(code), as_str(error.get("type")), as_str(as_dict(error.get("metadata")).get("raw"))]
-    marks = " ".join(word for word in extra if word and word.lower() not in text.lower())
+    marks = " ".join(word for word in dict.fromkeys(extra) if word and word.lower() not in text.lower())
     return Said(status, _one_line(f"{text} ({marks})" if text and marks else text or marks), headers or {}, body)
 
 
@@ -97,8 +103,8 @@ def provider_error(model: Model, said: Said, now: float) -> ProviderError:
     told = f"{where} answered {status}" if status else f"{where} reported an error"
     told = f"{told}: {text}" if text else told
     wait = retry_after(said, now)
-    limited = status == 429 or (not status and _found(_LIMITED, text) is not None)
-    if status == 413 or (not limited and status not in (401, 403) and _found(_TOO_LONG, text)):
+    limited = status == 429 or (not status and _is_limit(text))
+    if status == 413 or (not limited and status not in (401, 403) and _is_overflow(text)):
         return ContextTooLong(told, status=status or 400, hint="run /compact or start a new session")
     if status in (401, 403):
         return AuthFailed(told, status=status, hint=_key_hint(model))
@@ -116,6 +122,14 @@ def provider_error(model: Model, said: Said, now: float) -> ProviderError:
         return BadResponse(told, retryable=again)
     hint = f"check the base URL {model.base_url} and the model id {model.id}" if status in (404, 405) else ""
     return BadResponse(told, status=status, hint=hint)
+
+
+def _is_limit(text: str) -> bool:
+    return bool(_found(_LIMITED, text) or (_found(_TOO_MANY, text) and _found(_PACED, text)))
+
+
+def _is_overflow(text: str) -> bool:
+    return bool(_found(_TOO_LONG, text) or (_found(_TOO_MANY, text) and not _found(_PACED, text)))
 
 
 def net_error(model: Model, error: NetError, *, answered: bool = False) -> ProviderError:

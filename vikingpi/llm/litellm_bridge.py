@@ -14,7 +14,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -23,7 +23,7 @@ from vikingpi.errors import BadResponse, ContextTooLong, ProviderError, Unreacha
 from vikingpi.llm.anthropic_body import begins_with_overview
 from vikingpi.llm.base import Delta, Model, Request, ThinkingDelta
 from vikingpi.llm.failures import Said, masked, provider_error
-from vikingpi.llm.http_stream import SILENCE
+from vikingpi.llm.http_stream import SILENCE, ended_early
 from vikingpi.llm.openai_body import build_body, encode
 from vikingpi.llm.openai_wire import Answer
 
@@ -75,6 +75,12 @@ def litellm_name(model: Model) -> str:
         return model.id
     own = as_str(model.compat.get("litellmProvider"))
     return f"{own or _PREFIXES.get(model.api) or model.provider}/{model.id}"
+
+
+def routed(name: str, id: str, known: Collection[str]) -> str:
+    """Return `name`, or the id alone where that begins with a provider of litellm's and the name does not."""
+    strange = name.partition("/")[0] not in known
+    return id if strange and "/" in id and id.partition("/")[0] in known else name
 
 
 def arguments(model: Model, request: Request) -> Json:
@@ -135,7 +141,10 @@ class _Call:
         """Make the call and hand over its chunks; a cancellation closes the connection."""
         stream: Any = None
         try:
-            stream = await load_litellm().acompletion(**self._call)
+            litellm = load_litellm()
+            known = {str(getattr(one, "value", one)) for one in litellm.provider_list}
+            name = routed(self._call["model"], self._model.id, known)
+            stream = await litellm.acompletion(**{**self._call, "model": name})
             async for chunk in stream:
                 self._post(chunk.model_dump(exclude_none=True))
         except Exception as error:  # noqa: BLE001 - litellm lets through whatever the SDKs below it raise
@@ -188,6 +197,13 @@ def _failure(model: Model, error: Exception) -> ProviderError:
     if kind == "ContextWindowExceededError":
         told = f"{model.provider}: {masked(text, model)}"
         return ContextTooLong(told, status=400, hint="run /compact or start a new session")
+    if "Stream ended before a finish_reason" in text:
+        return ended_early(model)  # litellm's own words, with a status that no server has sent
+    if "LLM Provider NOT provided" in text:
+        return BadResponse(
+            f"litellm knows no provider {litellm_name(model).partition('/')[0]!r}",
+            hint="name the provider as litellm does, or give its name in front of the model's id, like openai/my-model",
+        )
     if kind in _UNREACHED or text.startswith("Connection error"):
         told = f"{model.provider} cannot be reached: {masked(text, model)}"
         return Unreachable(told, hint="check the network and the base URL", retryable=True)

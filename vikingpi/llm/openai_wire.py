@@ -22,6 +22,7 @@ _REASONS: dict[str, StopReason] = {
     "length": "length",
     "max_tokens": "length",
     "model_length": "length",
+    "model_context_window_exceeded": "length",
     "tool_calls": "toolUse",
     "tool_use": "toolUse",
     "function_call": "toolUse",

@@ -3,19 +3,65 @@
 from __future__ import annotations
 
 import json
+import re
 
 from vikingpi.decode import Json, as_dict, as_str
 from vikingpi.llm.base import CallDelta
 
 
+class _Arguments:
+    """Arguments that arrive in pieces. What it costs grows with their length, however often they are asked about."""
+
+    __slots__ = ("_depth", "_escaped", "_pieces", "_quoted", "_whole")
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._depth = 0
+        self._quoted = False
+        self._escaped = False
+        self._whole: bool | None = None
+
+    def add(self, text: str) -> None:
+        if self._whole is not None:
+            # Nothing but blanks can follow a whole object, and nothing mends what has closed and is none.
+            self._whole = self._whole and not text.strip()
+        elif text.strip() or self._pieces:
+            self._pieces.append(text)
+            self._follow(text)
+
+    def is_object(self) -> bool:
+        """Whether they are a whole JSON object by now."""
+        if self._whole is None and self._pieces and self._depth <= 0 and not self._quoted:
+            self._whole = _is_object("".join(self._pieces))
+        return self._whole is True
+
+    def _follow(self, text: str) -> None:
+        free = 1 if self._escaped else 0
+        for mark in re.finditer(r'[\\"{}\[\]]', text):
+            if mark.start() < free:
+                continue
+            match mark[0]:
+                case '"':
+                    self._quoted = not self._quoted
+                case "\\":
+                    free = mark.start() + 2
+                case "{" | "[" if not self._quoted:
+                    self._depth += 1
+                case "}" | "]" if not self._quoted:
+                    self._depth -= 1
+                case _:
+                    pass
+        self._escaped = free > len(text)
+
+
 class _Open:
-    __slots__ = ("id", "key", "name", "text")
+    __slots__ = ("arguments", "id", "key", "name")
 
     def __init__(self, key: str) -> None:
         self.key = key
         self.id = ""
         self.name = ""
-        self.text = ""
+        self.arguments = _Arguments()
 
 
 class CallPieces:
@@ -38,7 +84,7 @@ class CallPieces:
         call = self._find(index if isinstance(index, int) else None, id, name)
         call.id = call.id or id
         call.name = call.name or name
-        call.text += text
+        call.arguments.add(text)
         return CallDelta(call.key, call.id, name, text)
 
     def _find(self, index: int | None, id: str, name: str) -> _Open:
@@ -60,7 +106,7 @@ class CallPieces:
             return False
         if id and current.id:
             return id != current.id
-        return name != current.name or _is_object(current.text)
+        return name != current.name or current.arguments.is_object()
 
 
 def _is_object(text: str) -> bool:

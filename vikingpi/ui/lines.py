@@ -79,7 +79,8 @@ def line_of(event: Event) -> Line | None:
             wait = seconds(event.delay_ms)
             return Line(f"retry {event.attempt}/{event.max_attempts} in {wait}: {event.error}", "warning")
         case RetryEnd(success=False):
-            return Line(f"gave up after {event.attempt} retries", "warning")
+            times = "1 retry" if event.attempt == 1 else f"{event.attempt} retries"
+            return Line(f"gave up after {times}", "warning")
         case _:
             return None
 
@@ -92,6 +93,12 @@ def failure_of(answer: AssistantMessage | None, hint: str = "") -> Line | None:
         return Line(answer.error_message or "the request failed", "error", hint)
     if answer.stop_reason == "aborted":
         return Line(answer.error_message or "aborted", "error")
+    if answer.stop_reason == "length" and answer.raw_stop_reason == "model_context_window_exceeded":
+        return Line(
+            "the answer was cut because the model's context window is full",
+            "error",
+            "run /compact and go on, start a new session, or choose a model with a larger window",
+        )
     if answer.stop_reason == "length":
         return Line(
             "the answer was cut at the model's output limit",
