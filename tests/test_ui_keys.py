@@ -235,3 +235,39 @@ def test_the_thinking_level_goes_round(terminal: Open) -> None:
     plain = terminal()
     plain.send("\x1b[Z")
     plain.wait("fake does not think")
+
+
+# text that is pasted without marks
+
+
+ESCAPES = (
+    ("pl\x1b[31mred\x1b[0mx", "plredx"),
+    ("a\x1b[5;7Rb\x1b[" + "9" * 5000 + ";1Rc", "abc"),
+    ("a\x1b[<0;1Mb\x1b[<;;mc\x1b[1;2;3;4md", "abcd"),
+    ("ab\x1b[Mxyz!", "abxyz!"),
+    ("\x1b[200~one\x1b[201~ two \x1b[31mred\x1b[0m", "one two red"),
+)
+
+
+def test_escapes_within_unmarked_text_break_nothing_and_the_text_stays(terminal: Open) -> None:
+    t = terminal()
+    for text, kept in ESCAPES:
+        t.send(text)
+        t.wait(f"> {kept}")
+        assert t.editor() == kept
+        t.send("\x15")
+        t.wait(f"> {kept}", gone=True)
+    t.send("/list model\r")
+    t.wait("type to search")
+    t.send("a\x1b[31mb\x1b[5;7Rc\x1b[1;2;3;4m")
+    t.wait("> abc")
+
+
+def test_escapes_within_a_burst_do_not_stop_what_runs(terminal: Open) -> None:
+    t = terminal()
+    t.send("HANG\r")
+    t.wait("working")
+    t.send("some \x1b[Kgreen\x1b[m words")
+    t.wait("green")
+    t.read(0.3)
+    assert "working" in t.text()

@@ -116,7 +116,7 @@ def cells(text: str) -> int:
 
 def cut_cells(text: str, limit: int) -> str:
     """Return `text`, or as much of it as fits with `...` into `limit` cells."""
-    if cells(text) <= limit:
+    if _end(text, 0, limit) == len(text):
         return text
     dots = "..."[: max(0, limit)]
     return head_of(text, limit - len(dots)) + dots
@@ -124,15 +124,16 @@ def cut_cells(text: str, limit: int) -> str:
 
 def head_of(text: str, limit: int) -> str:
     """Return as much of the beginning of `text` as fits into `limit` cells."""
-    if text[: limit + 1].isascii():
-        return text[: max(0, limit)]
-    used = end = 0
-    for char in text:
-        used += _cell(char)
-        if used > limit:
-            break
-        end += 1
-    return text[:end]
+    return text[: _end(text, 0, limit)]
+
+
+def broken(text: str, limit: int) -> list[str]:
+    """Break a line of cleaned text anywhere into lines of at most `limit` cells; nothing of it is left out."""
+    lines, at = list[str](), 0
+    while not lines or at < len(text):
+        start, at = at, _end(text, at, max(2, limit))
+        lines.append(text[start:at])
+    return lines
 
 
 def wrapped(text: str, limit: int, *, break_words: bool = True) -> list[str]:
@@ -141,16 +142,35 @@ def wrapped(text: str, limit: int, *, break_words: bool = True) -> list[str]:
     A word that is longer than that is broken anywhere, or stays whole without `break_words`.
     """
     lines: list[str] = []
-    limit = max(2, limit)
-    while cells(text) > limit:
-        head, indent = head_of(text, limit), len(text) - len(text.lstrip(" "))
-        at = len(head) if text[len(head)] == " " else head.rfind(" ")
-        if at <= indent:
-            blank = text.find(" ", max(indent, len(head)))
-            at = len(head) if break_words else blank if blank >= 0 else len(text)
-        lines.append(text[:at].rstrip(" "))
-        text = text[at:].lstrip(" ")
-    return [*lines, text] if text or not lines else lines
+    start, limit, word = 0, max(2, limit), _past_blanks(text, 0)
+    while (end := _end(text, start, limit)) < len(text):
+        at = end if text[end] == " " else text.rfind(" ", start, end)
+        if at <= word:
+            at = end
+            if not break_words:
+                at = text.find(" ", max(word, end))
+                at = at if at >= 0 else len(text)
+        lines.append(text[start:at].rstrip(" "))
+        start = word = _past_blanks(text, at)
+    return [*lines, text[start:]] if start < len(text) or not lines else lines
+
+
+def _past_blanks(text: str, at: int) -> int:
+    while text[at : at + 1] == " ":
+        at += 1
+    return at
+
+
+def _end(text: str, start: int, limit: int) -> int:
+    """Return where that part of `text` ends which fits from `start` on into `limit` cells."""
+    if text[start : start + limit + 1].isascii():
+        return min(len(text), start + max(0, limit))
+    used = 0
+    for at in range(start, len(text)):
+        used += _cell(text[at])
+        if used > limit:
+            return at
+    return len(text)
 
 
 def _cell(char: str) -> int:

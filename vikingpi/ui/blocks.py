@@ -32,11 +32,30 @@ class _Fence(NamedTuple):
         return len(stripped) >= len(self.mark) and set(stripped) == {self.mark[0]}
 
 
+class _Partial:
+    """A line that arrives in pieces, joined only when it is wanted."""
+
+    def __init__(self) -> None:
+        self.blank = True
+        self._pieces: list[str] = []
+
+    def add(self, piece: str) -> None:
+        self._pieces.append(piece)
+        self.blank = self.blank and not piece.strip()
+
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+    def take(self) -> str:
+        text, self._pieces, self.blank = self.text(), [], True
+        return text
+
+
 class Splitter:
     """Feed it pieces of text; it returns the blocks that are complete."""
 
     def __init__(self) -> None:
-        self._partial = ""
+        self._partial = _Partial()
         self._lines: list[str] = []
         self._fence: _Fence | None = None
         self._inner: _Fence | None = None
@@ -46,15 +65,16 @@ class Splitter:
 
     def feed(self, text: str) -> tuple[Block, ...]:
         """Take a piece and return what became complete."""
-        *lines, self._partial = (self._partial + text).split("\n")
-        for line in lines:
-            self._line(line)
+        first, *others = text.split("\n")
+        self._partial.add(first)
+        for other in others:
+            self._line(self._partial.take())
+            self._partial.add(other)
         return self._take()
 
     def close(self) -> tuple[Block, ...]:
         """Return what is left; the splitter is as new afterwards."""
-        partial, self._partial = self._partial, ""
-        if partial:
+        if partial := self._partial.take():
             self._line(partial)
         if self._fence is not None:
             self._code(self._lines, ends=True)
@@ -63,9 +83,15 @@ class Splitter:
         return self._take()
 
     @property
+    def idle(self) -> bool:
+        """Whether nothing but blanks is still arriving."""
+        return self._fence is None and not self._lines and self._partial.blank
+
+    @property
     def open(self) -> Block | None:
         """The block that is still arriving."""
-        lines = [*self._lines, self._partial] if self._partial else self._lines
+        partial = self._partial.text()
+        lines = [*self._lines, partial] if partial else self._lines
         if self._fence is not None:
             text = "\n".join(line[self._strip(line) :] for line in lines)
             return Block("code", text, self._fence.info, not self._begun, False)

@@ -6,7 +6,7 @@ import re
 
 LONGEST_LINES = 10
 LONGEST_CHARACTERS = 1000
-_MARKER = re.compile(r"\[paste #\d+ [^\]\n]*\]")
+_MARKER = re.compile(r"\[paste #\d+ [^\[\]\n]{1,40}\]")
 
 
 class Pastes:

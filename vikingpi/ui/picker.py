@@ -24,6 +24,7 @@ from vikingpi import safetext
 from vikingpi.commands.chooser import Choices, Option
 from vikingpi.safetext import cut_cells
 from vikingpi.ui.input import typed
+from vikingpi.ui.keys import bind_reports
 from vikingpi.ui.listing import Listing
 from vikingpi.ui.picker_view import PickerView
 from vikingpi.ui.screen import ESCAPE_SECONDS
@@ -159,6 +160,7 @@ class Asker:
             return await self._run(view.fragments, _question_keys(view, time.monotonic()), full=False)
 
     async def _run(self, fragments: Callable[[], StyleAndTextTuples], keys: KeyBindings, *, full: bool) -> str | None:
+        bind_reports(keys, lambda text: None)
         control = FormattedTextControl(fragments, focusable=True, show_cursor=True)
         application: Application[str | None] = Application(
             layout=Layout(Window(control, wrap_lines=False, dont_extend_height=not full)),

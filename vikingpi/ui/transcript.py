@@ -63,13 +63,13 @@ class _Answer:
         self.thought_ends()
         for block in self._splitter.feed(self._clean.feed(piece)):
             self._printer.block(block)
-        if self._splitter.open is None:
+        if self._splitter.idle:
             self._show_later()
 
     def between_blocks(self, show: Callable[[], None]) -> None:
         """Print something now, or once the block that arrives is whole."""
         self._later.append(show)
-        if self._splitter.open is None:
+        if self._splitter.idle:
             self._show_later()
 
     def update(self, event: events.MessageUpdate) -> None:

@@ -1,0 +1,95 @@
+"""Text of any kind passes through the chat's printing in linear time."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from vikingpi import safetext
+from vikingpi.messages import TextPart, ToolCall, ToolResultMessage, user_text
+from vikingpi.ui.blocks import Splitter
+from vikingpi.ui.input import typed
+from vikingpi.ui.lines import Line
+from vikingpi.ui.pastes import Pastes
+from vikingpi.ui.printer import Printer, user_rows
+from vikingpi.ui.render import Painter
+from vikingpi.ui.rows import FULL, results
+from vikingpi.ui.theme import Theme
+
+SIZE, TIMES = 3_000, 16
+KINDS = (
+    "这是 一段 中文 word ",
+    "中",
+    "word ",
+    " ",
+    "e\u0301",
+    "\x1b[31mx",
+    "\u200d",
+    "a\n",
+    "- a\n",
+    "\t",
+    "[paste #1 ",
+)
+
+
+def printer() -> Printer:
+    return Printer(lambda lines, gap: None, lambda: 80, Painter(Theme("none", "ansi_dark")))
+
+
+def cleaned(text: str) -> None:
+    cleaner = safetext.Cleaner()
+    for at in range(0, len(text), 20):
+        cleaner.feed(text[at : at + 20])
+
+
+def streamed(text: str) -> None:
+    splitter, seen = Splitter(), 0
+    for at in range(0, len(text), 20):
+        splitter.feed(text[at : at + 20])
+        seen += splitter.idle
+    splitter.close()
+    assert seen <= len(text)
+
+
+def called(text: str) -> None:
+    call, result = ToolCall("c", "bash", {"command": text}), ToolResultMessage("c", "t", (TextPart(text),), False, 0)
+    printer().rows(results(call, result))
+    printer().text(results(call, result, FULL))
+
+
+def pasted(text: str) -> None:
+    pastes = Pastes()
+    pastes.unfold(pastes.fold(typed(text)) + text)
+
+
+PATHS: dict[str, Callable[[str], object]] = {
+    "plain": safetext.plain,
+    "literal": safetext.literal,
+    "one line": lambda text: safetext.one_line(text, len(text)),
+    "wrapped": lambda text: safetext.wrapped(text, 80),
+    "wrapped at blanks": lambda text: safetext.wrapped(text, 80, break_words=False),
+    "broken": lambda text: safetext.broken(text, 80),
+    "cleaned in pieces": cleaned,
+    "streamed": streamed,
+    "prompt": lambda text: printer().prose(user_rows(user_text(text, 0), "user"), hang=2),
+    "notice": lambda text: printer().line(Line(text, hint=text)),
+    "call": called,
+    "paste": pasted,
+}
+
+
+def spent(path: Callable[[str], object], text: str) -> float:
+    """The least time of three, at least a tenth of a millisecond: below that only the clock is measured."""
+    least = float("inf")
+    for _ in range(3):
+        started = time.process_time()
+        path(text)
+        least = min(least, time.process_time() - started)
+    return max(least, 1e-4)
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_text_sixteen_times_as_long_takes_no_more_than_some_times_as_long(name: str) -> None:
+    for kind in KINDS:
+        short = kind * (SIZE // len(kind))
+        assert spent(PATHS[name], short * TIMES) < 5 * TIMES * spent(PATHS[name], short), kind
