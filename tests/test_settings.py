@@ -187,12 +187,15 @@ def test_words_go_round_and_the_default_comes_back(tmp_path: Path) -> None:
         choices = setting_choices(app, app.controls)
         assert choices.enter is not None
         for expected in ("dark", "light", "auto", "dark"):
-            choices.enter("theme").run("theme", "")
+            turned = choices.enter("theme")
+            assert turned is not None
+            turned.run("theme", "")
             assert own(tmp_path)["theme"] == expected
         (back,) = choices.acts
         assert back.run("theme", "") == "theme: auto, the default, at once"
         assert own(tmp_path) == {}
         asked = choices.enter("recallLimit")
+        assert asked is not None
         assert (asked.asks, asked.preset("recallLimit")) == ("recallLimit", "10")
 
     play(tmp_path, work)
