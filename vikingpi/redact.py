@@ -18,7 +18,7 @@ from typing import Any, cast
 from vikingpi.errors import ConfigError
 from vikingpi.secret_known import KnownSecrets
 from vikingpi.secret_shapes import BEGINNINGS, HINTS, NAMED, Shape, cut_blocks, shapes, whole_blocks
-from vikingpi.secret_values import CHECKS, is_bare, is_colour, is_given, is_quoted, is_real, is_setting
+from vikingpi.secret_values import CHECKS, is_bare, is_colour, is_given, is_line, is_quoted, is_real, is_setting
 
 _MOST_DEPTH = 200
 _WITHIN = r"\x1b\[[0-?]{0,48}[ -/]{0,8}[@-~]|[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]"
@@ -53,8 +53,12 @@ _ATTRIBUTES = frozenset(("path", "domain", "expires", "max-age", "samesite", "ve
 _MASK = r"\[masked:[a-z]+:[0-9a-f]{4}\]"
 _COUNTED = r"(?i)(?:max|min|num|count|total|avg|pad|eos|bos|unk|sep|cls|mask|per|image|input|output|by|com|sur)[_-]?\Z"
 _UNEXPECTED = r"(?i)\b(?:un)?(?:expected|known|recognized|recognised|illegal|stray|next)[ \t]\Z"
-_LINE_BEGIN = r"(?:\A|[\r\n]|\\[nr])(?P<indent>[ \t]*)(?:export[ \t]{1,4}|[-+>][ \t]{0,8})?\Z"
 _LINE_END = r"[ \t]{0,8}(?:\Z|[\r\n]|\\[nr]|#)"
+_BELOW = (
+    rf"(?i){NAMED}[\"']?[ \t\u00a0]{{0,4}}[:\uff1a][ \t]{{0,4}}(?:[>|][-+0-9]{{0,2}}[ \t]{{0,4}})?(?:\r?\n|\\n)"
+    r"[ \t]{0,40}(?P<value>[^\s\"'\\]{4,128})" + _LINE_END
+)
+_LINE_BEGIN = r"(?:\A|[\r\n]|\\[nr]|(?P<inside>[\"']))(?P<indent>[ \t]*)(?:export[ \t]{1,4}|[-+>][ \t]{0,8})?\Z"
 _NAME_END = rf"(?i){NAMED}\Z"
 _NAME_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 
@@ -232,7 +236,9 @@ def _mask_assigned(work: _Work) -> None:
     while begin := _regex(BEGINNINGS).search(lower, at):
         match = _regex(_ASSIGNED).match(text, begin.start())
         if match is None:
-            at = begin.start() + 1
+            span = _value_below(text, begin.start())
+            at = span[1] if span is not None else begin.start() + 1
+            spans += [(*span, "password")] if span is not None else []
             continue
         span = _assigned_value(text, match)
         if span is None:
@@ -273,6 +279,15 @@ def _assigned_value(text: str, match: re.Match[str]) -> tuple[int, int] | None:
     return start, more.end() if more is not None else end
 
 
+def _value_below(text: str, at: int) -> tuple[int, int] | None:
+    """Find the value of a name that ends its line, also with YAML's signs for a block."""
+    match = _regex(_BELOW).match(text, at)
+    if match is None or not is_line(match["value"]):
+        return None
+    in_front = text[max(0, at - 48) : at].rstrip(_NAME_CHARS)
+    return match.span("value") if _regex(_LINE_BEGIN).search(in_front) is not None else None
+
+
 def _is_unquoted(text: str, match: re.Match[str], in_front: str, full: str) -> bool:
     value, mark, name = match["bare"], match["mark"], match["name"]
     if len(value) < 12 and (_in_sentence(text, match.end(), mark) or _regex(_UNEXPECTED).search(in_front)):
@@ -286,7 +301,7 @@ def _is_unquoted(text: str, match: re.Match[str], in_front: str, full: str) -> b
     if begins is None:
         return False
     is_variable = full.isupper() and "_" in full and value.islower()
-    return is_setting(value, name, words=is_variable or (assigned and not begins["indent"]))
+    return is_setting(value, name, words=is_variable or (assigned and not begins["indent"] and not begins["inside"]))
 
 
 def _in_sentence(text: str, end: int, mark: str) -> bool:

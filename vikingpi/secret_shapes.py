@@ -128,7 +128,7 @@ _ESCAPE = r"(?:\\(?:[nrtbfv0]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})|%[0-9A-Fa-f]{2})"
 _TOKENS = (
     ("anthropic", "sk-ant-", r"sk-ant-[A-Za-z0-9_-]{16,}"),
     ("openrouter", "sk-or-", r"sk-or-(?:v1-)?[A-Za-z0-9_-]{16,}"),
-    ("openai", "sk-", r"sk-(?:proj|svcacct|admin|None|service|lf)-[A-Za-z0-9_-]{16,}"),
+    ("openai", "sk-", r"sk-(?:proj|svcacct|admin|None|service|lf|kimi|litellm)-[A-Za-z0-9_-]{16,}"),
     ("openai", "sk-", r"sk-(?=[A-Za-z]{0,48}[0-9])[A-Za-z0-9]{20,}"),
     ("google", "aiza", r"AIza[A-Za-z0-9_-]{30,}"),
     ("google", "ya29. gocspx- 1//0", r"ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}|1//0[A-Za-z0-9_-]{30,}"),
@@ -181,6 +181,15 @@ _TOKENS = (
     ("postman", "pmak-", r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}"),
     ("sentry", "sntry", r"sntry[su]_[A-Za-z0-9+/=_-]{40,}"),
     ("fly", "fm2_ fo1_", r"fm2_[A-Za-z0-9+/=_-]{40,}|fo1_[A-Za-z0-9_-]{40,}"),
+    ("langsmith", "lsv2_", r"lsv2_(?:pt|sk)_[A-Za-z0-9_]{20,}"),
+    ("tailscale", "tskey-", r"tskey-(?:auth|api|client|scim|webhook)-[A-Za-z0-9-]{16,}"),
+    ("posthog", "phx_", r"phx_[A-Za-z0-9]{20,}"),
+    ("cerebras", "csk-", r"csk-(?=[a-z]{0,48}[0-9])[a-z0-9]{24,}"),
+    ("firecrawl", "fc-", r"fc-[a-f0-9]{32}"),
+    ("resend", "re_", r"re_(?=[A-Za-z_]{0,40}[0-9])(?=[a-z0-9_]{0,40}[A-Z])[A-Za-z0-9]{6,10}_[A-Za-z0-9]{20,}"),
+    ("onepassword", "ops_", r"ops_(?=[A-Za-z_-]{0,40}[0-9])(?=[a-z0-9_-]{0,40}[A-Z])[A-Za-z0-9+/_-]{40,}={0,2}"),
+    ("wallet", "prv", r"[xyzt]prv[1-9A-HJ-NP-Za-km-z]{100,112}"),
+    ("nostr", "nsec1", r"nsec1[02-9ac-hj-np-z]{58}"),
     ("jwt", "eyj", r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){1,3}"),
     # The beginning of one that was cut off.
     (
@@ -196,6 +205,19 @@ _TOKENS = (
 
 # Kind, hints, pattern, and the group that is secret.
 _PLACES = (
+    ("telegram", "/bot", r"/bot([0-9]{6,12}:[A-Za-z0-9_-]{30,64})", 1),
+    (
+        "aws",
+        "secret access key",
+        r"""(?i)secret access key[^\r\n]{0,200}\r?\n[^\r\n]{0,300}?,["']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])""",
+        1,
+    ),
+    (
+        "vault",
+        "vault_token vault-token vaulttoken",
+        r"""(?i)vault[_-]?token(?:\\{0,3}["'])?\s{0,4}[:=]\s{0,4}(?:\\{0,3}["'])?([sbr]\.[A-Za-z0-9]{16,128})""",
+        1,
+    ),
     ("slack", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/_]{20,})", 1),
     ("discord", "/webhooks/", r"discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{5,25}/([A-Za-z0-9_-]{30,})", 1),
     (
@@ -213,12 +235,14 @@ _PLACES = (
         1,
     ),
     ("bearer", "bearer", r"(?i)\bbearer\s{1,4}(?=[A-Za-z._~+/=-]{0,200}[0-9])([A-Za-z0-9._~+/=-]{16,4096})", 1),
-    ("url", "://", r"""://[^\s/@:"'<>`\[]{0,128}:([^\s/@"'<>`]{1,256})@(?!sha\d)""", 1),
-    # A password in a URL that was cut off, which is no port and no version of an image.
+    # The last @ is the one before the host: passwords have some of their own.
+    ("url", "://", r"""://[^\s/@:"'<>`\[]{0,128}:([^\s/"'<>`]{1,256})@(?!sha\d)""", 1),
+    # A password in a URL that was cut off, which is no port, no name of one and no version of an image.
     (
         "url",
         "://",
-        r"""(?<!docker)(?<!oci)://[^\s/@:"'<>`\[]{0,128}:(?!\d{1,5}(?![\w~%!$&+-]))([^\s/@"'<>`\[\]]{3,256}?)"""
+        r"""://(?<!docker://)(?<!oci://)(?:(?<!http://)(?<!https://)(?<!grpc://)(?<!tcp://)"""
+        r"""|(?![^\s/@:"'<>`\[]{0,128}:[a-z-]{1,24}[.,;!?)]?\Z))[^\s/@:"'<>`\[]{0,128}:(?!\d{1,5}(?![\w~%!$&+-]))([^\s/@"'<>`\[\]]{3,256}?)"""
         r"(?=\.{3}|\u2026|\Z)",
         1,
     ),
@@ -234,6 +258,15 @@ _PLACES = (
 
 _VALUE = r"""["'`]?([^\s"'`|]{3,128})"""
 _CALLED = rf"[\w.-]{{0,48}}?{NAMED}"
+
+_BLANKS = r"[ \t]{1,8}"
+_IN_QUOTES = r"""\\{0,3}["']([^"'\\\r\n]{3,128})\\{0,3}["']"""
+# Keys of tables, caches and signatures are no secrets.
+_OPEN_KEYS = (
+    "gpg pgp cache public pub sort primary foreign partition host storage group order row map object item dedup hash"
+    " idempotency i18n lookup registry query layout event content etag"
+)
+_NOT_OPEN = "".join(rf"(?<!{word}_)" for word in _OPEN_KEYS.split())
 
 # Hints, what the value must be, and a pattern whose group 1 it is: arguments of programs and functions, and sentences.
 _WORDS = (
@@ -271,6 +304,41 @@ _WORDS = (
         "",
         rf"(?im)^[ \t>+$]{{0,8}}(?:(?-i:ENV|ARG|setenv)|git\sconfig(?:\s--\w+)?)"
         rf"[ \t]{{1,4}}{_CALLED}[ \t]{{1,4}}{_VALUE}",
+    ),
+    (
+        ("configure set", "config set"),
+        "",
+        rf"(?i)\bconfig(?:ure)?{_BLANKS}set{_BLANKS}[\w./:-]{{0,64}}?{NAMED}[ \t=]{{1,8}}{_VALUE}",
+    ),
+    (("requirepass", "masterauth"), "said", rf"(?i)\b(?:requirepass|masterauth){_BLANKS}{_VALUE}"),
+    (
+        ("identified",),
+        "",
+        rf"(?i)\bidentified{_BLANKS}(?:with{_BLANKS}\S{{1,40}}{_BLANKS})?(?:by|as){_BLANKS}(?:password{_BLANKS})?{_IN_QUOTES}",
+    ),
+    (
+        ("password '", "password  '", 'password "', "password \\"),
+        "",
+        rf"(?i)\b(?:with|encrypted|login|(?:user|role){_BLANKS}\S{{1,64}}){_BLANKS}password{_BLANKS}{_IN_QUOTES}",
+    ),
+    (
+        ("get(", "env(", "fetch("),
+        "quoted",
+        rf"(?i)\((?:(?<=get\()|(?<=env\()|(?<=fetch\())\s{{0,4}}\\{{0,3}}[\"']{_CALLED}\\{{0,3}}[\"']\s{{0,4}},\s{{0,8}}"
+        rf"(?:default\s{{0,3}}=\s{{0,3}})?{_IN_QUOTES}",
+    ),
+    (("||", "??"), "quoted", rf"(?i)\benv\.{_CALLED}\s{{0,4}}(?:\|\||\?\?)\s{{0,4}}{_IN_QUOTES}"),
+    (("${",), "said", rf"(?i)\$\{{{_CALLED}:?[-=]([^\s{{}}$\"']{{3,128}})\}}"),
+    (
+        ("password for ",),
+        "",
+        r"(?im)\bpassword for [^\r\n:]{1,64}(?::[^\s:]{1,64}(?=:))?:[ \t]{1,4}(\S{3,128})[ \t]{0,8}$",
+    ),
+    (
+        ("_key", "_pat"),
+        "random",
+        rf"(?i)_{_NOT_OPEN}(?:key|pat)(?:\\{{0,3}}[\"'])?\]?"
+        r"[ \t]{0,4}(?:=|:)[ \t]{0,4}(?:\\{0,3}[\"'])?([A-Za-z0-9+/]{20,128})={0,2}(?![A-Za-z0-9_.(\[+/-])",
     ),
     (("|",), "said", rf"(?i)\|[ \t]{{0,40}}`?{_CALLED}`?[ \t]{{0,40}}\|[ \t]{{0,40}}{_VALUE}[ \t]{{0,40}}\|"),
     (("\t",), "said", rf"(?im)^{_CALLED}\t{{1,4}}{_VALUE}[ \t]{{0,8}}$"),

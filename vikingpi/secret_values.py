@@ -12,7 +12,7 @@ from vikingpi.secret_shapes import HINTS
 _regex = functools.cache(re.compile)
 
 _PLACEHOLDER = (
-    r"(?i)\A(?:<.*>\Z|\$\{?[a-z_(]|%(?:s|d|\(|[a-z_]+%)|\[.*\]\Z|process\.env|os\.environ|(.)\1*\Z"
+    r"(?i)\A(?:<.*>\Z|-?\$\{?[a-z_(]|%(?:s|d|\(|[a-z_]+%)|\[.*\]\Z|process\.env|os\.environ|(.)\1*\Z"
     r"|change[_-]?(?:me|it)[0-9!]{0,4}\Z|(?:example|dummy|placeholder|redacted|sample)[_-]?[0-9]{0,3}\Z)"
     r"|\A(?-i:[A-Za-z0-9/+]{12,}EXAMPLE(?:KEY)?={0,2})\Z|\{[a-z_(][^{}]*\}|\{\}|\*{3}|\.{3}|(?<![a-z])(?:your|insert|replace)[_-]|_here\Z"
 )
@@ -99,6 +99,15 @@ def is_setting(value: str, name: str, *, words: bool) -> bool:
         return False
     is_numbered = "_" not in value and _regex(r"[A-Za-z]+[0-9]+").fullmatch(value) is not None
     return not is_code(value) or (is_numbered and name.lower().startswith(("pass", "pw", "kenn", "contra", "mot")))
+
+
+def is_line(value: str) -> bool:
+    """Check a line that has nothing but a value, below its name."""
+    return (
+        not value.endswith(":")
+        and not _regex(r"[\w.]+[(=].*|[-#/*].*").match(value)
+        and is_setting(value, "", words=False)
+    )
 
 
 def is_code(value: str) -> bool:
