@@ -116,7 +116,7 @@ def test_recall_stands_in_front_of_its_user_message_and_stays() -> None:
     lab.prompt("Which port?")
     first = lab.request()
     assert first[0].startswith('<openviking-context source="recall">\n')
-    assert f'<memory uri="{URI}" type="entities" date="2026-03-01">\nThe port is 8443.\n</memory>' in first[0]
+    assert f'<memory uri="{URI}" type="entities" date="2026-03-01 10:00:00">\nThe port is 8443.\n</memory>' in first[0]
     assert first[0].endswith("</openviking-context>\n\nWhich port?")
     lab.store.hits = (hit("Something else.", "viking://user/default/memories/entities/b.md"),)
     lab.prompt("And the host?")

@@ -100,7 +100,7 @@ def test_search_gives_earlier_turns_and_what_the_store_found(tmp_path: Path) -> 
     text = lab.call("viking_search", query="gateway port")
     assert "user turn 2" not in text
     assert "- user turn 1 of this session (1.00)\n  user: The gateway port is 8443.\n  assistant: noted" in text
-    assert f"- {URI} (entities, 0.90, 2026-03-01)\n  The staging port is 9090." in text
+    assert f"- {URI} (entities, 0.90, 2026-03-01 10:00:00)\n  The staging port is 9090." in text
     assert lab.store.asked == ["find gateway port  10 mine"]
 
 

@@ -148,6 +148,52 @@ def test_a_search_gives_the_answer_before_those_who_asked_for_it(tmp_path: Path)
     play(tmp_path / "store.db", scene)
 
 
+def test_a_search_gives_a_partial_answer_before_the_question_word_for_word(tmp_path: Path) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.sessions.ensure_session("s")
+        said = ["We keep FALKE-88 as the lantern code.", "Which lantern code opens the harbour gate?"]
+        await bench.sessions.add_messages("s", [user(text, f"e{n}") for n, text in enumerate(said)])
+        found = await bench.texts("Which lantern code opens the harbour gate?")
+        assert found == [f"user: {text}" for text in said]
+
+    play(tmp_path / "store.db", scene)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "question"),
+    [
+        ("数据库备份每天一次。", "备份改成每六小时一次。", "数据库备份多久一次？"),
+        (
+            "The nightly backup of the ledger database runs at 02:00.",
+            "The backup of the database moved to 04:30.",
+            "When does the nightly ledger backup of our production database cluster run?",
+        ),
+    ],
+)
+def test_a_change_is_recalled_with_what_it_changes(tmp_path: Path, old: str, new: str, question: str) -> None:
+    others = ["The office plants are watered on Mondays.", "网关端口是7071。", "The invoices moved to the new mailer."]
+
+    async def scene(bench: Bench) -> None:
+        await bench.sessions.ensure_session("s")
+        said = [old, *others, new, *(f"Unrelated remark number {n}." for n in range(20))]
+        await bench.sessions.add_messages("s", [user(text, f"e{n}") for n, text in enumerate(said)])
+        assert set(await bench.recall(question)) == {f"user: {old}", f"user: {new}"}
+
+    play(tmp_path / "store.db", scene)
+
+
+def test_a_question_finds_the_parts_of_a_name_and_other_prompts_need_more_than_one_word(tmp_path: Path) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.sessions.ensure_session("s")
+        said = ["Set MAX_RETRIES = 7 in settings.py", *(f"Unrelated remark number {n}." for n in range(20))]
+        await bench.sessions.add_messages("s", [user(text, f"e{n}") for n, text in enumerate(said)])
+        for question in ("How many retries are configured?", "How many retries?", "how often do we retry?"):
+            assert await bench.recall(question) == [f"user: {said[0]}"]
+        assert await bench.recall("Retry the whole deployment please") == []
+
+    play(tmp_path / "store.db", scene)
+
+
 def test_a_peer_sees_only_its_own(tmp_path: Path) -> None:
     async def scene(bench: Bench) -> None:
         await bench.sessions.ensure_session("s")

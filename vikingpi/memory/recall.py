@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from vikingpi.decode import as_dict, as_list, as_str
+from vikingpi.memory.texts import moment
 from vikingpi.messages import Message, TextPart, UserMessage, text_of
 from vikingpi.session.entries import Entry
 from vikingpi.tokens import estimate
@@ -81,7 +82,7 @@ def _with_block(message: Message, blocks: dict[str, Pinned]) -> Message:
 def _item(hit: Hit) -> str:
     if not hit.uri:
         return harmless(hit.text.strip())
-    date = f' date="{_attribute(hit.date[:10])}"' if hit.date else ""
+    date = f' date="{_attribute(moment(hit.date))}"' if hit.date else ""
     head = f'uri="{_attribute(hit.uri)}" type="{_attribute(hit.category)}"{date}'
     return f"<memory {head}>\n{harmless(hit.text.strip())}\n</memory>"
 

@@ -16,7 +16,7 @@ _SHOWN = 1000
 def hit_lines(hits: Iterable[Hit]) -> Iterator[str]:
     """Write what a store found, each with its address."""
     for hit in hits:
-        date = f", {hit.date[:10]}" if hit.date else ""
+        date = f", {moment(hit.date)}" if hit.date else ""
         yield f"- {hit.uri or '(digest)'} ({hit.category}, {hit.score:.2f}{date})"
         yield from _indented(hit.text)
 
@@ -32,6 +32,11 @@ def node_line(node: Node) -> str:
     """Write one entry of a folder."""
     size = f" ({node.size} characters)" if node.size and not node.folder else ""
     return f"{node.uri}{'/' if node.folder and not node.uri.endswith('/') else ''}{size} {node.abstract}".rstrip()
+
+
+def moment(date: str) -> str:
+    """Write an ISO date to the second: two values of one day can be told apart."""
+    return date[:19].replace("T", " ")
 
 
 def deleted_line(uri: str, count: int, kind: str) -> str:

@@ -40,8 +40,8 @@ class Piece(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A passage with its score from 0 to 1; `item` is 0 for a message. `matched` counts the query's terms in it, only
-    the telling ones where the query has several, `fresh` the terms that the query did not have."""
+    """A passage with its score from 0 to 1; `item` is 0 for a message. `hit` has the query's terms in it, only the
+    telling ones where the query has several, `fresh` counts the terms that the query did not have."""
 
     id: int
     item: int
@@ -50,7 +50,7 @@ class Found(NamedTuple):
     message: StoreMessage | None
     text: str
     score: float
-    matched: int
+    hit: frozenset[str]
     fresh: int
 
 
@@ -234,8 +234,17 @@ def _weights(counts: dict[str, int], total: int, everywhere: frozenset[str]) -> 
     weights = {
         term: math.log(1 + (total + 1) / (count + 0.5)) if count else 0.4 * highest for term, count in counts.items()
     }
-    weights |= dict.fromkeys(everywhere, _FAINT)
+    weights |= dict.fromkeys(everywhere | _across_words(counts), _FAINT)
     return dict(sorted(weights.items(), key=lambda pair: -pair[1]))
+
+
+def _across_words(counts: dict[str, int]) -> frozenset[str]:
+    """Find the pairs of a query that nothing has and that share a character with one that something has: most are the
+    end of one word and the beginning of the next."""
+    known = [term for term, count in counts.items() if count and is_cjk(term[0])]
+    ends, starts = {term[-1] for term in known}, {term[0] for term in known}
+    unknown = (term for term, count in counts.items() if not count and is_cjk(term[0]))
+    return frozenset(term for term in unknown if term[0] in ends or term[-1] in starts)
 
 
 def _candidates(
@@ -346,7 +355,7 @@ def _judge(
     hit = [term for term in weights if matches(term, present)]
     score = sum(weights[term] for term in hit) / (sum(weights.values()) or 1.0)
     fresh = len(telling(present - asked))
-    return Found(passage, item, session, seq, message, text, min(1.0, score), len(tell & set(hit)), fresh)
+    return Found(passage, item, session, seq, message, text, min(1.0, score), frozenset(tell & set(hit)), fresh)
 
 
 def _body(db: sqlite3.Connection, item: int) -> str:

@@ -20,6 +20,7 @@ from vikingpi.viking import embedded_browse as browse
 from vikingpi.viking import embedded_index as index
 from vikingpi.viking.base import CATEGORIES, Hit, Level, Node, RecallQuery, StoreMessage, Written
 from vikingpi.viking.embedded import StoreFile
+from vikingpi.viking.facts import is_change
 from vikingpi.viking.gather import Document, Gathered, gather_page, gather_path, slug, without_secrets
 from vikingpi.viking.levels import abstract
 from vikingpi.viking.outgoing import whole
@@ -30,6 +31,8 @@ PROFILE = f"{browse.MEMORIES}/profile.md"
 
 _KINDS = {"memories": "memory", "resources": "resource", "sessions": "message"}
 _HIT_OVERHEAD = 25
+_MOST = 0.5
+_ASKS = 0.25
 
 
 class EmbeddedMemory:
@@ -50,9 +53,9 @@ class EmbeddedMemory:
         found = await self._file.read(partial(_search, text=query.text, where=index.Where(peer=query.peer)))
         kept: list[Hit] = []
         used = 0
-        for one in found:
+        for one in _near_enough(found, query.threshold):
             cost = estimate(one.hit.text) + _HIT_OVERHEAD
-            if len(kept) == query.limit or one.passage.score < query.threshold:
+            if len(kept) == query.limit:
                 break
             if not _reminds(one, query) or used + cost > query.budget:
                 continue
@@ -140,15 +143,31 @@ class _Match(NamedTuple):
     marks: frozenset[str]
 
 
+def _near_enough(found: Sequence[_Match], threshold: float) -> list[_Match]:
+    """Choose what reaches the threshold, and half of it where a change is told of what an older one speaks of."""
+    near = [one for one in found if one.passage.score >= threshold]
+
+    def follows(one: _Match) -> bool:
+        return any(one.passage.id > old.passage.id and len(one.passage.hit & old.passage.hit) > 1 for old in near)
+
+    changes = [
+        one
+        for one in found
+        if threshold / 2 <= one.passage.score < threshold and is_change(one.hit.text) and follows(one)
+    ]
+    return near + changes
+
+
 def _reminds(one: _Match, query: RecallQuery) -> bool:
     """Whether a hit tells a prompt something that its request does not hold."""
     if one.hit.uri in query.uris or one.marks & query.marks:
         return False
     if _only_asks(one.hit):
         return False
-    # What was once said in passing has to speak of more than one word of the prompt.
-    enough = 1 if one.passage.item else 2
-    return one.passage.matched >= enough and one.passage.fresh >= 1
+    # What was once said in passing has to speak of more than one word of the prompt, unless it is most of a question.
+    most = query.text.rstrip().endswith(("?", "？")) and one.passage.score >= _MOST
+    enough = 1 if one.passage.item or most else 2
+    return len(one.passage.hit) >= enough and one.passage.fresh >= 1
 
 
 def _only_asks(hit: Hit) -> bool:
@@ -170,7 +189,7 @@ def _search(db: sqlite3.Connection, text: str, where: index.Where) -> list[_Matc
             seen |= {folded, match.hit.uri}
             found.append(match)
     # Who asks for it again says the words of the question best, and does not answer it.
-    return sorted(found, key=lambda match: (-round(match.passage.score, 1), _only_asks(match.hit)))
+    return sorted(found, key=lambda match: -round(match.passage.score * (_ASKS if _only_asks(match.hit) else 1), 1))
 
 
 def _scoped_search(db: sqlite3.Connection, text: str, scope: str, peer: str) -> list[_Match]:

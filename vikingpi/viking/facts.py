@@ -65,6 +65,11 @@ _CORRECTION = (
     r"|nope\b|wrong\b|stop\b|actually\b|instead\b|not that\b|that's (?:not|wrong)|undo\b"
     r"|revert\b|不对|不是|错了|别|停|等等|等一下)"
 )
+_CHANGE = (
+    r"(?i)\b(?:now|no longer|instead|after all|actually|change of plan|from now on|renamed|replaced"
+    r"|(?:move|switch|change|migrate)d? (?:\w+ ){0,4}?(?:to|from))\b"
+    r"|改成|改为|改用|改到|换成|换为|移到|现在|不再|推迟到|提前到"
+)
 _ACKNOWLEDGEMENT = (
     r"(?i)\W*(?:(?:ok|okay|thanks?|thank you|great|good|fine|yes|yep|sure|perfect|cool|nice|go on|continue|done"
     r"|谢谢|好的?|可以|行|继续)\W*)+"
@@ -152,6 +157,11 @@ def tool_facts(text: str, limit: int = 3) -> tuple[str, ...]:
 def is_correction(text: str) -> bool:
     """Whether a user's text begins by rejecting what was done."""
     return _compiled(_CORRECTION).match(text) is not None
+
+
+def is_change(text: str) -> bool:
+    """Whether a text says that something is otherwise than before."""
+    return _compiled(_CHANGE).search(text) is not None
 
 
 def open_ends(text: str, limit: int = 3) -> tuple[str, ...]:

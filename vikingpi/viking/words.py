@@ -25,12 +25,13 @@ _ACCENTED = r"[\u0080-\u058f\u1e00-\u1fff]+"
 _PIECE = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+"
 
 _STOP_WORDS = (
-    "a about after again all also am an and any are as at be been before but by can could did do does doing done for"
-    " from get give had has have he her here him his how i if in into is it its itself just let like make may me more"
-    " most my no nor not now of off on one only or other our out over own please she should so some such tell than that"
-    " the their them then there these they thing this those through to too under until up us use very was we were what"
-    " when where which while who why will with would yes you your"
-    " 什么 怎么 我们 你们 他们 这个 那个 是什 的是 请问 一下 了吗 是否 可以 如何 哪个 多少"
+    "a about after again all also am an and any are as at be been before but by can could did do does doing done"
+    " for from get give had has have he her here him his how i if in into is it its itself just let like make may"
+    " me more most much many my no nor not now of off on one only or other our out over own please she should so"
+    " some such tell than that the their them then there these they thing this those through to too under until up"
+    " us use very was we were what when where which while who why will with would yes you your"
+    " 什么 怎么 我们 你们 他们 这个 那个 是什 的是 请问 一下 了吗 是否 可以 如何 哪个 多少 多久 多大 多长"
+    " 几个 几次 何时 哪里 哪些"
 )
 
 
