@@ -196,8 +196,73 @@ def test_second_thoughts_are_corrections(text: str) -> None:
     assert section(of(user(text, "e1")), "Errors & Corrections") == [f"User: {text}"]
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The deploy window is Tuesday 14:00.", "Change of plan: the deploy window moved to Thursday 10:00."),
+        ("The gateway port is 8443.", "The gateway port is 9443 now."),
+        ("The build number is B12.", "The build number has changed to B13."),
+        ("网关超时是30秒。", "网关超时改成45秒。"),
+        ("备份时间是周五。", "备份时间改到周六。"),
+    ],
+)
+def test_a_changed_value_takes_the_place_of_the_old_one_also_in_a_later_archive(old: str, new: str) -> None:
+    for overview in (of(user(old, "e1"), user(new, "e2")), of(user(new, "e2"), previous=of(user(old, "e1")))):
+        assert section(overview, "Key Facts & Decisions") == [f"User: {new}"]
+        assert old not in overview
+        assert section(overview, "Task & Goals") == section(overview, "Errors & Corrections") == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("We use MySQL for the ledger.", "We moved from MySQL to Postgres."),
+        ("The cache is Redis on port 6380.", "Actually, forget Redis: we use RabbitMQ"),
+        ("We deploy with Ansible, always.", "OK we use Terraform after all. Ansible is slow"),
+    ],
+)
+def test_a_change_that_cannot_replace_stands_behind_the_old_fact_as_later(old: str, new: str) -> None:
+    between = user("The codename is ORCHID.", "e2")
+    expected = [f"User: {old}", f"User, later: {new}", "User: The codename is ORCHID."]
+    at_once = of(user(old, "e1"), between, user(new, "e3"))
+    apart = of(user(new, "e3"), previous=of(user(old, "e1"), between))
+    again = of(user(new, "e4"), assistant("ok", "e5"), previous=apart)
+    assert section(at_once, "Key Facts & Decisions") == expected
+    assert section(apart, "Key Facts & Decisions") == expected
+    assert sorted(section(again, "Key Facts & Decisions")) == sorted(expected)
+
+
+def test_a_request_to_change_something_is_a_task() -> None:
+    said = ["Move the parser to lib", "Please change the colour to red", "Have we moved to Postgres?"]
+    overview = of(*(user(text, f"e{n}") for n, text in enumerate(said)))
+    assert section(overview, "Task & Goals") == [f"User: {text}" for text in said]
+
+
+def test_a_title_holds_no_value_that_can_grow_old() -> None:
+    assert section(of(user("The gateway port is 8443.", "e1")), "Session Title") == ["gateway port"]
+
+
+def test_what_answers_a_question_of_the_agent_is_a_decision() -> None:
+    overview = of(user("Add a cache", "e1"), assistant("Redis or memcached?", "e2"), user("the first one", "e3"))
+    assert section(overview, "Key Facts & Decisions") == ["User: the first one"]
+    assert section(overview, "Task & Goals") == ["User: Add a cache"]
+
+
+def test_an_answer_that_only_says_that_it_was_read_is_left_out() -> None:
+    overview = of(user("The codename is ORCHID.", "e1"), assistant("Noted.", "e2"), user("y", "e3"))
+    assert section(overview, "Current State") == section(overview, "Task & Goals") == []
+    assert overview.count("ORCHID") == 1 + overview.split("## Current State")[0].count("ORCHID")
+
+
+def test_code_keeps_its_blanks() -> None:
+    command = "printf 'a:\\n    b: 1'  > x.yml"
+    overview = of(user("Write `if x:\n    y`  here", "e1"), assistant("", "e2", call("bash", {"command": command}, "")))
+    assert "Write `if x:     y` here" in overview
+    assert f"`{command}`" in overview
+
+
 def test_a_mere_acknowledgement_is_no_goal() -> None:
-    said = ["ok", "Great, thanks!", "好的。", "ok, what about the tests?"]
+    said = ["ok", "y", "yeah, got it", "Great, thanks!", "好的。", "ok, what about the tests?"]
     overview = of(*(user(text, f"e{n}") for n, text in enumerate(said)))
     assert section(overview, "Task & Goals") == ["User: ok, what about the tests?"]
 

@@ -16,6 +16,7 @@ import pytest
 from store_kit import assistant, user
 
 from vikingpi.errors import ProviderError, StoreRejected, StoreUnreachable
+from vikingpi.tokens import estimate
 from vikingpi.viking.base import CommitReceipt, StoreMessage
 from vikingpi.viking.embedded import MIGRATIONS, StoreFile, open_file
 from vikingpi.viking.embedded_sessions import EmbeddedSessions, OverviewWriter
@@ -154,6 +155,21 @@ def written_by(path: Path, writer: OverviewWriter, seconds: float = 60) -> str:
         return archive.overview
 
     return run(scene())
+
+
+def test_an_extracted_overview_is_not_longer_than_what_it_stands_for(tmp_path: Path) -> None:
+    async def scene(store: EmbeddedSessions) -> tuple[int, int]:
+        await store.ensure_session("s")
+        said = [user(f"The port of the service number {n} is {8000 + n}, asked for?", f"e{n}") for n in range(20)]
+        await store.add_messages("s", said)
+        await store.commit("s", 0)
+        archive = await store.archive("s", 1)
+        await store.close()
+        assert archive is not None and acceptable(archive.overview)
+        return estimate(archive.overview), sum(estimate(str(one.parts[0]["text"])) + 3 for one in said)
+
+    made, replaced = run(scene(EmbeddedSessions(tmp_path / "store.db", ticking)))
+    assert made <= replaced
 
 
 def test_a_model_writes_the_overview_where_there_is_one(tmp_path: Path) -> None:

@@ -10,10 +10,15 @@ from functools import cache
 from vikingpi.decode import Json, as_dict, as_str
 from vikingpi.viking.base import StoreMessage
 from vikingpi.viking.facts import (
+    asks,
     condense,
+    cut_line,
+    fact_subject,
     is_acknowledgement,
+    is_change,
     is_correction,
     is_open,
+    is_switch,
     one_line,
     open_ends,
     sentences,
@@ -70,14 +75,17 @@ class _Reader:
 
     def user(self, text: str) -> None:
         """Take a user's message: a statement, a correction or a task."""
+        answers = asks(self._answer) and not asks(text)
         self._end_turn()
         self._asked = one_line(text, 120)
-        self._title = self._title or one_line(text, 80)
+        self._title = self._title or _title(text)
         self._follow(f'the user said "{one_line(text, 120)}"')
         head, facts = condense(text)
-        if is_correction(text):
+        # What is taken back may be a value too: "actually, we use another one".
+        told = stated(text) or is_switch(text)
+        if is_correction(text) and not (told and is_change(text)):
             self._errors.append(f"User: {head}")
-        elif stated(text):
+        elif told or (answers and not is_acknowledgement(text)):
             self._facts.append(f"User: {head}")
         elif not is_acknowledgement(text):
             self._goals.append(f"User: {head}")
@@ -124,7 +132,7 @@ class _Reader:
         }
 
     def _end_turn(self) -> None:
-        if self._answer:
+        if self._answer and not is_acknowledgement(self._answer):
             self._state.append(f"Asked: {self._asked} | Answer: {self._answer}" if self._asked else self._answer)
         self._asked = self._answer = ""
 
@@ -170,11 +178,18 @@ class _Reader:
 def _subject(name: str, given: Json) -> str:
     """Name a call: the command of a shell, the path of a file, else the tool and its arguments."""
     if command := as_str(given.get("command")):
-        return f"`{one_line(command, 160)}`"
+        # The blanks of a command may be what it is about.
+        line = re.sub(r"\s*\n", " ", command.strip())
+        return f"`{cut_line(line, 160)}`"
     if name in (*_CHANGES, "read") and given.get("path"):
         return f"{name} {one_line(as_str(given['path']), 160)}"
     arguments = json.dumps(given, ensure_ascii=False, sort_keys=True) if given else ""
     return f"`{one_line(f'{name} {arguments}', 160)}`"
+
+
+def _title(text: str) -> str:
+    """Name a session by what it begins with; of a value only what it is the value of, which does not grow old."""
+    return one_line(fact_subject(one_line(text)) or text, 80)
 
 
 def _last_line(output: str) -> str:

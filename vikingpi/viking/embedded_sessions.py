@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 from vikingpi import __version__
 from vikingpi.decode import as_dict, as_list, as_str
 from vikingpi.errors import StoreRejected, StoreUnreachable, VpiError
+from vikingpi.tokens import estimate
 from vikingpi.viking.base import (
     Archive,
     CommitReceipt,
@@ -24,7 +25,7 @@ from vikingpi.viking.base import (
     TaskState,
 )
 from vikingpi.viking.embedded import StoreFile
-from vikingpi.viking.embedded_index import Piece, add_message, is_forgotten, pieces_of, searchable
+from vikingpi.viking.embedded_index import Piece, add_message, is_forgotten, pieces_of, rendered, searchable
 from vikingpi.viking.outgoing import check_batch, dump
 from vikingpi.viking.overview import acceptable, extract
 from vikingpi.viking.uri import check_session_name
@@ -32,6 +33,8 @@ from vikingpi.viking.uri import check_session_name
 OverviewWriter = Callable[[str, Sequence[StoreMessage]], Awaitable[str]]
 
 _COMMIT_TRIES = 8
+# The headings alone take about 70 tokens.
+_LEAST_OVERVIEW = 150
 
 
 class _Due(NamedTuple):
@@ -108,7 +111,7 @@ class EmbeddedSessions:
                 return CommitReceipt(False)
             overview = await _written(self._writer, self._writer_seconds, due)
             if not acceptable(overview):
-                overview = await asyncio.to_thread(extract, due.previous, due.messages, self._budget)
+                overview = await asyncio.to_thread(extract, due.previous, due.messages, min(self._budget, _room(due)))
             close = partial(_close_archive, name=name, keep=keep, due=due, overview=overview)
             if await self.file.write(partial(close, created_at=_iso(self._clock()))):
                 return CommitReceipt(True, f"{due.session}-{due.base + 1}", due.base + 1)
@@ -137,6 +140,12 @@ async def _written(writer: OverviewWriter | None, seconds: float, due: _Due) -> 
             return await writer(due.previous, due.messages)
     except (VpiError, TimeoutError):
         return ""
+
+
+def _room(due: _Due) -> int:
+    """Give the most tokens of an extracted overview: those of what it stands for."""
+    replaced = estimate(due.previous) + sum(estimate(rendered(message)) for message in due.messages)
+    return max(_LEAST_OVERVIEW, replaced)
 
 
 def _ensure(db: sqlite3.Connection, name: str, created_at: str) -> SessionStatus:

@@ -70,17 +70,25 @@ _CHANGE = (
     r"|(?:move|switch|change|migrate)d? (?:\w+ ){0,4}?(?:to|from))\b"
     r"|改成|改为|改用|改到|换成|换为|移到|现在|不再|推迟到|提前到"
 )
+# Said of what is so from now on, not asked for: "move it to x" is a task.
+_SWITCH = (
+    r"(?i)\b(?:(?:moved|switched|changed|migrated|went over) (?:\w+ ){0,4}?(?:to|from)|change of plan|after all)\b"
+    r"|改成|改为|改用|改到|换成|换为|移到|推迟到|提前到"
+)
 _ACKNOWLEDGEMENT = (
-    r"(?i)\W*(?:(?:ok|okay|thanks?|thank you|great|good|fine|yes|yep|sure|perfect|cool|nice|go on|continue|done"
-    r"|谢谢|好的?|可以|行|继续)\W*)+"
+    r"(?i)\W*(?:(?:okay|ok|thanks?|thank you|great|good|fine|yes|yeah|yep|yup|y|sure|perfect|cool|nice|go on|continue"
+    r"|done|noted|understood|got it|谢谢|好的?|可以|行|继续|嗯|是的|收到|明白|已记录|记住了)(?![a-z])\W*)+"
 )
 # A whole sentence that gives one thing one value: with a digit in it or written like a name, perhaps with its unit.
 _VALUE_OF = (
-    r"(?i:(?:(?:now|so|ok|okay|actually|and|the|our|a|an)[, ]+)*)([\w./-]+(?: [\w./-]+){0,5}?)"
-    r" (?i:is|are|=|:=|listens on|runs on|is set to|is called)(?i:(?: (?:now|at|on|port|the))*)"
-    r" [`\"']?(?:[^\s]*\d[^\s]*|[A-Z][\w.-]*)[`\"']?(?: [a-zA-Z%]+)?[.!]?"
+    r"(?i:(?:(?:now|so|ok|okay|actually|change of plan|and|the|our|a|an)[:, ]+)*)([\w./-]+(?: [\w./-]+){0,5}?)"
+    r" (?i:is|are|=|:=|listens on|runs on|is set to|is called|(?:(?:has|was|is) )?(?:moved|changed) to)"
+    r"(?i:(?: (?:now|at|on|port|the))*)"
+    r" [`\"']?(?:[^\s]*\d[^\s]*|[A-Z][\w.-]*)[`\"']?(?: (?:[a-zA-Z%]+|\d+:\d\d))?(?: now)?[.!]?"
 )
-_VALUE_OF_CJK = r"(?:现在)?([^是为，。！？]{2,40}?)(?:现在)?(?:是|改为|设为)([^，。！？；]{1,30})[。！]?"
+_VALUE_OF_CJK = (
+    r"(?:现在)?([^是为，。！？]{2,40}?)(?:现在)?(?:是|改为|改成|改到|换成|移到|设为)([^，。！？；]{1,30})[。！]?"
+)
 _POINTING = frozenset(("it", "this", "that", "there", "they", "these", "those", "which", "what", "here", "he", "she"))
 _OPEN_END = (
     r"(?i)\b(?:todo|fixme|next step|still (?:need|to do|open|missing|fail)|remaining|not (?:\w+ ){0,3}yet|unresolved"
@@ -101,8 +109,23 @@ class Condensed(NamedTuple):
 
 
 def one_line(text: str, limit: int = LINE) -> str:
-    """Collapse white space and cut to `limit` characters, at a blank where one is near."""
-    flat = " ".join(text.split())
+    """Collapse white space outside of code in backticks and cut to `limit` characters, at a blank where one is near."""
+    return cut_line(_flat(text), limit)
+
+
+def _flat(text: str) -> str:
+    """Collapse white space; in code in backticks only what is no blank, as indentation may be what it is about."""
+    if "`" not in text:
+        return " ".join(text.split())
+    pieces = _compiled(r"(`[^`]+`)").split(text)
+    kept = (
+        _compiled(r"[^\S ]+").sub(" ", one) if one[:1] == "`" else _compiled(r"\s+").sub(" ", one) for one in pieces
+    )
+    return "".join(kept).strip()
+
+
+def cut_line(flat: str, limit: int) -> str:
+    """Cut one line to `limit` characters, at a blank where one is near."""
     if len(flat) <= limit:
         return flat
     cut = flat[: limit - 1]
@@ -115,7 +138,7 @@ def sentences(text: str) -> tuple[str, ...]:
     """Split into sentences and lines, without bullets and blanks."""
     ends = [0, *(match.end() for match in _compiled(_END).finditer(text)), len(text)]
     pieces = (text[start:stop] for start, stop in pairwise(ends))
-    found = (" ".join(_compiled(_BULLET).sub("", piece).split()) for piece in pieces)
+    found = (_flat(_compiled(_BULLET).sub("", piece)) for piece in pieces)
     return tuple(piece for piece in found if piece)
 
 
@@ -162,6 +185,16 @@ def is_correction(text: str) -> bool:
 def is_change(text: str) -> bool:
     """Whether a text says that something is otherwise than before."""
     return _compiled(_CHANGE).search(text) is not None
+
+
+def is_switch(text: str) -> bool:
+    """Whether a user's text tells, and does not ask for, something that is otherwise from now on."""
+    return _compiled(_SWITCH).search(text) is not None and not asks(text)
+
+
+def asks(text: str) -> bool:
+    """Whether a text ends as a question."""
+    return text.rstrip().endswith(("?", "？"))
 
 
 def open_ends(text: str, limit: int = 3) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from vikingpi.tokens import cut, estimate
 from vikingpi.viking.base import SEED_TITLE, StoreMessage
 from vikingpi.viking.digest import FAILED_LAST, NOT_ANSWERED, Lines, digest
-from vikingpi.viking.facts import fact_subject
+from vikingpi.viking.facts import fact_subject, is_change
 
 TITLE = "# Working Memory"
 SECTIONS = (
@@ -36,6 +36,12 @@ _HEADING = re.compile(r"^## ")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _BULLET = re.compile(r"^\s*[-*+]\s+")
 _LOOSE_ENDS = (NOT_ANSWERED, FAILED_LAST)
+_FACTS = "Key Facts & Decisions"
+_USER, _LATER = "User: ", "User, later: "
+_NAME = re.compile(r"\b\w*[A-Z]\w*\b|\b[a-z]+_\w+\b")
+_NO_NAMES = frozenset(
+    ("We", "I", "You", "It", "The", "This", "OK", "Ok", "Actually", "Now", "No", "Our", "My", "A", "Change", "So")
+)
 _BY_USER, _BY_OTHERS = "value by the user: ", "value by others: "
 
 
@@ -172,13 +178,36 @@ def _merge(old: Lines, new: Lines, *, replace: bool) -> Lines:
                 subjects.pop(_BY_OTHERS + subject.removeprefix(_BY_USER), None)
             subjects[subject] = line
         merged[section] = list(subjects.values())
+        if section == _FACTS:
+            merged[section] = _beside_the_old(merged[section], new[section])
     title = old["Session Title"] or new["Session Title"]
     merged["Session Title"] = title
     return merged
 
 
+def _beside_the_old(lines: list[str], new: Sequence[str]) -> list[str]:
+    """Put each new line that tells of a change behind the last line with the same names, marked as later."""
+    for line in new:
+        said = line.removeprefix(_USER)
+        if said == line or line not in lines or fact_subject(said) or not is_change(said):
+            continue
+        at = lines.index(line)
+        related = [index for index in range(at) if _names(lines[index]) & _names(line)]
+        if related:
+            del lines[at]
+            lines.insert(related[-1] + 1, _LATER + said)
+    return lines
+
+
+def _names(line: str) -> frozenset[str]:
+    """Give the words of a line, behind who said it, that are written like names."""
+    return frozenset(_NAME.findall(line.partition(": ")[2])) - _NO_NAMES
+
+
 def _subject(line: str) -> str:
     """What a line is about: of a file, a command or a value only the newest line is kept."""
+    if line.startswith(_LATER):
+        line = _USER + line.removeprefix(_LATER)
     for prefix, end in (("ran: ", " -> "), ("changed: ", " ("), ("read: ", " (")):
         if line.startswith(prefix):
             return line.partition(end)[0]
