@@ -121,3 +121,37 @@ def test_a_theme_follows_setting_and_terminal() -> None:
     assert choose_theme("auto", {"COLORTERM": "truecolor"}).depth == "true"
     assert choose_theme("auto", {"COLORFGBG": "0;15"}).code == "ansi_light"
     assert choose_theme("dark", {"COLORFGBG": "0;15"}).code == "ansi_dark"
+
+
+def plain_of(line: str) -> str:
+    """The line without its codes."""
+    return re.sub(r"\x1b\[[\d;]*m", "", line)
+
+
+WORDS = (
+    "とても長いセルの内容がここにあります",
+    "a_very_long_identifier_name",
+    "https://example.org/a/b/c?d=e",
+    "1234567.891",
+)
+
+
+@pytest.mark.parametrize("columns", [20, 40, 80])
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("word", WORDS)
+def test_a_table_loses_nothing_of_its_cells(word: str, count: int, columns: int) -> None:
+    head, cells = (" | ".join(f"{name}{n}" for n in range(count)) for name in ("head", f"{word}-"))
+    lines = PLAIN.markdown(f"| {head} |\n|{'---|' * count}\n| {cells} |\n| {cells} |", columns)
+    assert all(get_cwidth(plain_of(line)) <= columns for line in lines)
+    shown = "".join(map(plain_of, lines))
+    assert "…" not in shown
+    for char in set(word):
+        assert shown.count(char) >= 2 * count * word.count(char)
+
+
+@pytest.mark.parametrize("kind", ["# {}", "- {}", "> {}", "1. **{}**", "{}", "`{}`", "- a\n  - {}"])
+@pytest.mark.parametrize("word", WORDS)
+def test_a_long_word_is_broken_and_not_cut(word: str, kind: str) -> None:
+    lines = [plain_of(line) for line in PLAIN.markdown(kind.format(word * 5), 40)]
+    assert all(get_cwidth(line) <= 40 for line in lines)
+    assert word * 5 in re.sub(r"[\s▌]", "", "".join(lines))

@@ -26,6 +26,7 @@ _RICH_DEPTH: dict[Depth, Literal["standard", "256", "truecolor"]] = {
 }
 _SYSTEMS = {"none": "STANDARD", "16": "STANDARD", "256": "EIGHT_BIT", "true": "TRUECOLOR"}
 MOST_COLUMNS = 2000
+LEAST_CELL = 6
 
 
 def preload() -> None:
@@ -135,6 +136,8 @@ def _markdown_class() -> type[Markdown]:
     from markdown_it import MarkdownIt
     from rich import markdown
     from rich.syntax import Syntax
+    from rich.table import Table
+    from rich.text import Text
 
     class LeftHeading(markdown.Heading):
         LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = dict.fromkeys(markdown.Heading.LEVEL_ALIGN, "left")
@@ -144,12 +147,30 @@ def _markdown_class() -> type[Markdown]:
             code = str(self.text).rstrip("\n")
             yield Syntax(code, self.lexer_name, theme=self.theme, background_color="default", word_wrap=True)
 
+    class WholeTable(markdown.TableElement):
+        """Breaks long words in its cells; where there is hardly room for a cell, each row is a list."""
+
+        def __rich_console__(self, console: Any, options: Any) -> Any:
+            heads = [cell.content for cell in self.header.row.cells] if self.header and self.header.row else []
+            rows = [[cell.content for cell in row.cells] for row in self.body.rows] if self.body else []
+            if options.max_width < LEAST_CELL * len(heads):
+                for row in rows or [[Text() for _ in heads]]:
+                    yield Text()
+                    yield from (Text.assemble(head, ": ", cell) for head, cell in zip(heads, row, strict=False))
+                return
+            for table in super().__rich_console__(console, options):
+                if isinstance(table, Table):
+                    for column in table.columns:
+                        column.overflow = "fold"
+                yield table
+
     class Answer(markdown.Markdown):
         """Shows HTML as text, links with their address, and line breaks where the model made them."""
 
         elements: ClassVar[dict[str, type[markdown.MarkdownElement]]] = {
             **markdown.Markdown.elements,
             "heading_open": LeftHeading,
+            "table_open": WholeTable,
             "fence": PlainCode,
             "code_block": PlainCode,
         }
