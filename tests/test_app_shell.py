@@ -12,6 +12,7 @@ from vikingpi.llm.scripted import Step
 from vikingpi.messages import text_of
 from vikingpi.session.file import memory_session
 from vikingpi.tools.base import ToolContext
+from vikingpi.ui.rows import command_rows
 
 
 class Bench:
@@ -103,8 +104,10 @@ def test_the_end_of_the_program_records_a_command_and_passes(tmp_path: Path) -> 
     assert bench.records()[0]["cancelled"] is True
 
 
-def test_progress_bars_leave_their_last_state(tmp_path: Path) -> None:
-    assert Bench(tmp_path).run(r"printf '10%%\r50%%\r100%%\nend\r\n'").output == "100%\nend\n"
+def test_what_a_carriage_return_would_overwrite_is_kept(tmp_path: Path) -> None:
+    run = Bench(tmp_path).run(r"printf 'first\rsecond\nend\r\n'")
+    assert run.output == "first\rsecond\nend\n"
+    assert [row.text for row in command_rows(run)][1:] == ["first", "second", "end"]
 
 
 def test_a_command_of_a_session_that_was_left_is_named_and_not_recorded(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -109,6 +110,48 @@ def test_another_session_is_resumed_and_what_cannot_be_leaves_this_one_open(tmp_
         assert said(app)[-1] == "answer to three"
 
     play(tmp_path, work)
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_the_model_of_the_start_holds_for_resumed_sessions_until_another_is_chosen(
+    tmp_path: Path, chosen: bool
+) -> None:
+    home, models = (
+        tmp_path / "home",
+        [{"id": name, "contextWindow": 9000, "maxTokens": 900} for name in ("slow", "quick")],
+    )
+    home.mkdir(mode=0o700)
+    local = {"baseUrl": "http://127.0.0.1:9/v1", "api": "openai-completions", "apiKey": "k", "models": models}
+    (home / "models.json").write_text(json.dumps({"providers": {"lab": local}}))
+    env = {"VPI_HOME": str(home), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as group:
+            seams = Seams(HttpTransport(), ScriptedProvider(script))
+            prepared = prepare(RunOptions(store="off", model="lab/slow"), env, tmp_path)
+            app = build_app(prepared, "repl", group.create_task, seams)
+            await app.start()
+            try:
+                slow, quick = (
+                    next(one for one in prepared.catalog.models if one.id == name) for name in ("slow", "quick")
+                )
+                await app.submit("one")
+                first = app.parts.session.id
+                app.parts.agent.use_model(quick, "off")
+                await app.new_session()
+                await app.submit("two")
+                second = app.parts.session.id
+                if not chosen:
+                    app.parts.agent.use_model(slow, "off")
+                await resume(app, first)
+                assert app.parts.agent.deps.model.id == ("quick" if chosen else "slow")
+                await resume(app, second)
+                assert app.parts.agent.deps.model.id == ("quick" if chosen else "slow")
+                assert not chosen or not any("the session used" in notice for notice in app.parts.notices)
+            finally:
+                await app.close("quit")
+
+    asyncio.run(run())
 
 
 def test_a_move_in_the_tree_writes_nothing_by_itself(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from vikingpi.app.arguments import SUBCOMMANDS, subcommand
 from vikingpi.app.completion import completed_options, run_completion
 from vikingpi.app.options import RunOptions
 from vikingpi.app.plain_arguments import choices_of
+from vikingpi.cli import run
 from vikingpi.errors import ConfigError
 from vikingpi.session.catalog import default_directory
 
@@ -246,3 +247,14 @@ def test_completion_is_a_subcommand_only_with_its_own_words() -> None:
     assert subcommand(["completion", "bash"]) == subcommand(["completion"]) == "completion"
     assert subcommand(["completion", "of", "the", "work"]) == ""
     assert all(one.about for one in SUBCOMMANDS.values())
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_one_wrong_word_after_a_subcommand_is_told_and_no_prompt(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([name, "nope"]) == 2
+    told = capsys.readouterr().err
+    assert f"vpi {name} does not know nope" in told
+    assert f'vpi "{name} nope" asks the model' in told
+    assert all(word in told for word in SUBCOMMANDS[name].words)
+    assert subcommand([name, "of the work"]) == subcommand([name, "nope", "at", "all"]) == ""
+    assert subcommand([name, "-p"]) == subcommand([name, "@file"]) == ""

@@ -103,4 +103,4 @@ def test_its_words() -> None:
     assert subcommand(["doctor"]) == "doctor"
     assert subcommand(["doctor", "my code"]) == ""
     assert subcommand(["help"]) == "help"
-    assert subcommand(["help", "me"]) == ""
+    assert subcommand(["help", "me", "out"]) == ""

@@ -206,6 +206,8 @@ def test_a_key_is_not_shown_while_it_is_typed(tmp_path: Path) -> None:
             tty.wait("key of anthropic:")
             tty.send("sk-very-secret")
             tty.wait("key of anthropic: **************")
+            assert "Enter takes it · Esc goes back" in tty.text()
+            assert "asks for the key" not in tty.text()
             tty.send("\x1b")
             tty.read(0.3)
             tty.send("\x1b")

@@ -39,7 +39,7 @@ def test_a_second_process_is_told_who_has_the_session_and_a_killed_one_frees_it(
             with pytest.raises(SessionLocked, match=f"in use by process {process.pid}") as caught:
                 opened(path)
             assert caught.value.pid == process.pid
-            assert caught.value.hint
+            assert f"vpi --fork {HEADER['id']}" in caught.value.hint
         finally:
             process.kill()
     assert (tmp_path / "locks" / f"{HEADER['id']}.lock").exists()

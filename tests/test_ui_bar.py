@@ -56,8 +56,22 @@ def test_the_store_is_the_last_to_go_and_the_folder_is_shortened_first() -> None
     assert bar(figures, 60) == "app · fake · 12.3k/128k (10%) · OV ✓ · ctx 3 · ~0/600"
     assert bar(figures, 66).startswith("app · fake · ↑1.3k ↓40 · ")
     assert bar(figures, 77).startswith("app (main) · fake · ↑1.3k ↓40 · ")
-    assert bar(figures, 50) == "app · 12.3k/128k (10%) · OV ✓ · ctx 3 · ~0/600"
+    assert bar(figures, 50) == "app · fake · 10% · OV ✓ · ctx 3 · ~0/600"
     assert bar(figures, 25) == "OV ✓ · ctx 3 · ~0/600"
+    assert bar(figures, 20) == "OV ✓ · ctx 3"
+
+
+@pytest.mark.parametrize("mode", ["ask", "edits", "read-only"])
+@pytest.mark.parametrize("columns", [20, 30, 40, 60, 80])
+def test_the_approval_mode_stays_where_the_bar_is_short(mode: str, columns: int) -> None:
+    figures = Figures(cwd="/srv/deep/folder/app", approval=mode, store=StoreState("openviking", True, 3, 0, 800))
+    assert mode in bar(figures, columns).split(" · ")
+    assert "OV ✓" in bar(figures, columns)
+
+
+def test_a_bar_of_forty_columns_has_approval_context_and_store() -> None:
+    figures = Figures(cwd="/srv/deep/folder/app", approval="ask", store=StoreState("openviking", True, 3, 0, 800))
+    assert bar(figures, 40) == "app · ask · 10% · OV ✓ · ctx 3 · ~0/800"
 
 
 def test_the_marks_are_words_where_there_are_no_signs() -> None:

@@ -161,6 +161,14 @@ def test_an_aborted_and_a_cut_answer_say_so() -> None:
     assert any("error: the answer was cut" in line for line in out.lines)
 
 
+def test_a_countdown_that_is_aborted_says_so_and_one_that_failed_gave_up() -> None:
+    live, out = transcript()
+    live.event(events.RetryEnd(False, 2, "Operation aborted"))
+    assert out.plain() == ["", "aborted"]
+    live.event(events.RetryEnd(False, 3, "503: overloaded"))
+    assert out.plain()[-1] == "warning: gave up after 3 retries"
+
+
 def test_the_past_shows_the_last_turns_only() -> None:
     live, out = transcript()
     messages: list[Message] = []

@@ -39,12 +39,18 @@ SUBCOMMANDS: dict[str, Subcommand] = {
 def subcommand(argv: Sequence[str]) -> str:
     """Give the subcommand that argv means, empty when its first word is a message.
 
-    A name is a subcommand only if nothing or one of its own words or flags follows.
+    A name is a subcommand only if nothing or one of its own words or flags follows. ConfigError for one other word:
+    that is a slip, and not worth asking a model.
     """
     if not argv or argv[0] not in SUBCOMMANDS:
         return ""
-    own = len(argv) == 1 or argv[1].partition("=")[0] in SUBCOMMANDS[argv[0]].words
-    return argv[0] if own else ""
+    name, words = argv[0], SUBCOMMANDS[argv[0]].words
+    if len(argv) == 1 or argv[1].partition("=")[0] in words:
+        return name
+    if len(argv) == 2 and len(argv[1].split()) == 1 and argv[1][0] not in "-@":
+        known = f"vpi {name} takes {', '.join(words)}" if words else f"vpi {name} takes no words"
+        raise ConfigError(f"vpi {name} does not know {argv[1]}", hint=f'{known}; vpi "{name} {argv[1]}" asks the model')
+    return ""
 
 
 def parse(argv: Sequence[str]) -> RunOptions | None:

@@ -65,14 +65,14 @@ class UserShell:
             done = await self._task
             result = ShellRun(
                 command,
-                _settled(done.output),
+                done.output,
                 done.exit_code,
                 truncated=done.truncation.by is not None,
                 full_output_path=done.full_output_path,
                 excluded=excluded,
             )
         except asyncio.CancelledError:
-            result = ShellRun(command, _settled(tail), None, cancelled=True, excluded=excluded)
+            result = ShellRun(command, tail, None, cancelled=True, excluded=excluded)
             if not self._cancelled:
                 self._record(deps.session, result)
                 raise
@@ -127,10 +127,3 @@ class UserShell:
             session.append("message", fields)
         except SessionError as error:
             self._agent().deps.emit(Notice(f"the command is not recorded: {error}", "error", error.hint))
-
-
-def _settled(text: str) -> str:
-    """Keep of each line what stands there in the end: progress bars return to its beginning."""
-    if "\r" not in text:
-        return text
-    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))

@@ -179,6 +179,7 @@ class _Builder:
         self._seams = seams
         self._store: OpenStore | None = None
         self._agent: Agent | None = None
+        self._begun: ModelChoice | None = None
         self._folder: Folder = prepared.folder
         self.chooser: Callable[[], Chooser | None] = lambda: None
         self.settings: Callable[[], Settings] = lambda: prepared.settings
@@ -244,12 +245,20 @@ class _Builder:
         )
 
     async def _choose(self, session: SessionLog, reason: StartReason) -> ModelChoice:
-        """A new session and a fork that begin in the chat go on with what is in use there."""
-        if self._agent is not None and reason in ("new", "fork"):
-            return ModelChoice(self._agent.deps.model, self._agent.deps.thinking_level)
-        prepared, transport = self._prepared, self._seams.transport
-        chosen = await choose_model(prepared.options, prepared.catalog, self.settings(), session.branch(), transport)
+        """A new session and a fork that begin in the chat go on with what is in use there.
+
+        The flags of the start hold for a resumed session until the user has chosen otherwise.
+        """
+        prepared, transport, options = self._prepared, self._seams.transport, self._prepared.options
+        if self._agent is not None and self._begun is not None:
+            used = ModelChoice(self._agent.deps.model, self._agent.deps.thinking_level)
+            if reason in ("new", "fork"):
+                return used
+            if used != self._begun:
+                options = options._replace(model="", provider="", thinking=None, api_key="")
+        chosen = await choose_model(options, prepared.catalog, self.settings(), session.branch(), transport)
         self._seams.provider_for(chosen.model)  # refuses a model whose api nobody speaks
+        self._begun = self._begun or chosen._replace(notices=())
         return chosen
 
     async def close(self) -> None:

@@ -57,7 +57,7 @@ def _take(descriptor: int, path: Path, session_id: str) -> bool:
         holder = f"process {pid}" if pid else "another process"
         raise SessionLocked(
             f"session {session_id} is in use by {holder}",
-            hint="end that process, or fork the session with --fork",
+            hint=f"end that process, or go on in a copy: vpi --fork {session_id}",
             pid=pid,
         ) from error
     try:

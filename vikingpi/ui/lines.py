@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from vikingpi import safetext
+from vikingpi.agent.answer import ABORTED
 from vikingpi.events import (
     BoundaryAdvanced,
     BoundaryReset,
@@ -78,6 +79,8 @@ def line_of(event: Event) -> Line | None:
         case RetryStart():
             wait = seconds(event.delay_ms)
             return Line(f"retry {event.attempt}/{event.max_attempts} in {wait}: {event.error}", "warning")
+        case RetryEnd(success=False) if event.error == ABORTED:
+            return Line("aborted")
         case RetryEnd(success=False):
             times = "1 retry" if event.attempt == 1 else f"{event.attempt} retries"
             return Line(f"gave up after {times}", "warning")

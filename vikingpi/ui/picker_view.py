@@ -130,6 +130,10 @@ class PickerView:
     def _footer(self, columns: int) -> StyleAndTextTuples:
         if self.listing.message:
             return [("class:status.warning", cut_cells(safetext.one_line(self.listing.message, columns), columns - 1))]
+        if self.listing.stage == "ask":
+            return [("class:rule", cut_cells("Enter takes it · Esc goes back", columns - 1))]
+        if self.listing.stage == "confirm":
+            return [("class:rule", cut_cells("y does it · any other key goes back", columns - 1))]
         acts = [f"{_key_name(act.key)} {act.name}" for act in self.listing.choices.acts]
         selected = self.listing.selected
         act = self.listing.choices.enter(selected.key) if selected is not None else None

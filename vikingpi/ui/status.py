@@ -47,9 +47,9 @@ def parts_of(figures: Figures, branch: str = "", home: str = "", glyphs: Glyphs 
         Part(f"{up}{_known(figures.tokens_in)} {down}{_known(figures.tokens_out)}", 40),
         Part(_cached(figures), 10),
         Part(f"${figures.cost:.3f}" if figures.cost > 0 else "", 20),
-        Part(figures.approval if figures.approval != "off" else "", 70, "class:status.warning"),
+        Part(figures.approval if figures.approval != "off" else "", 95, "class:status.warning"),
         _context(figures),
-        Part(store_text(figures.store, glyphs), 90, _store_style(figures.store)),
+        _store(figures.store, glyphs),
     )
     return tuple(_cleaned(part) for part in pieces if part.text)
 
@@ -64,19 +64,29 @@ def _known(count: int) -> str:
 
 def store_text(state: StoreState, glyphs: Glyphs = UNICODE) -> str:
     """Write the state of the context store: `OV ✓ · ctx 3 · ~1.2k/30k`; `-` is off, `mem` is embedded."""
+    return SEPARATOR.join(_store_parts(state, glyphs))
+
+
+def _store(state: StoreState, glyphs: Glyphs) -> Part:
+    parts = _store_parts(state, glyphs)
+    shorter = tuple(SEPARATOR.join(parts[:count]) for count in range(len(parts) - 1, 0, -1))
+    return Part(SEPARATOR.join(parts), 180, _store_style(state), shorter)
+
+
+def _store_parts(state: StoreState, glyphs: Glyphs) -> tuple[str, ...]:
     if state.kind == "off":
-        return "OV -"
+        return ("OV -",)
     name = "mem" if state.kind == "embedded" else "OV"
     yes, no, not_yet = glyphs.marks
     mark = {True: yes, False: no, None: not_yet}[state.connected]
     pressure = f"~{tokens(state.pending_tokens)}/{tokens(state.token_threshold)}"
-    return SEPARATOR.join((f"{name} {mark}", f"ctx {state.covered_user_turns}", pressure))
+    return f"{name} {mark}", f"ctx {state.covered_user_turns}", pressure
 
 
 def fit(parts: Iterable[Part], columns: int) -> tuple[Part, ...]:
     """Return the pieces that fit into `columns` cells with their separators."""
     left = list(parts)
-    while len(left) > 1 and _width(left) > columns:
+    while (len(left) > 1 or left[0].shorter) and _width(left) > columns:
         weakest = min(left, key=lambda part: part.weight / 2 if part.shorter else part.weight)
         at = left.index(weakest)
         if weakest.shorter:
@@ -145,7 +155,7 @@ def _context(figures: Figures) -> Part:
         return Part(used, 80)
     share = round(100 * figures.context_tokens / window)
     level = ".error" if share >= 90 else ".warning" if share >= 70 else ""
-    return Part(f"{used}/{tokens(window)} ({share}%)", 80, f"class:status{level}")
+    return Part(f"{used}/{tokens(window)} ({share}%)", 80, f"class:status{level}", (f"{share}%",))
 
 
 def _width(parts: list[Part]) -> int:
