@@ -262,6 +262,26 @@ def test_history_is_kept_for_the_project_and_private(terminal: Open, tmp_path: P
     assert again.wait_sent(3)[2] == "SAY one"
 
 
+@pytest.mark.parametrize("end", ["\x03", signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_draft_that_is_cleared_or_ended_is_in_the_history(terminal: Open, end: str | signal.Signals) -> None:
+    t = terminal("resume")
+    t.send("a long draft")
+    t.wait("> a long draft")
+    if isinstance(end, str):
+        t.send(end)
+        t.wait("> a long draft", gone=True)
+        t.read(0.6)
+        t.send("\x1b[A")
+        t.wait("> a long draft")
+    else:
+        t.process.signal(end)
+        t.end()
+        assert "to go on: vpi --session s1" in t.text()
+    again = terminal()
+    again.send("\x1b[A")
+    again.wait("> a long draft")
+
+
 def test_resume_shows_the_last_turns_and_names_the_session_at_the_end(terminal: Open) -> None:
     t = terminal("resume")
     screen = t.wait("> what was")

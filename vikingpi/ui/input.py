@@ -84,12 +84,18 @@ class Editor:
 
     def take(self) -> str:
         """Return the text, remember it in the history and empty the editor; empty where there is only space."""
+        text = self.remember()
+        if text:
+            self.buffer.reset()
+        return text
+
+    def remember(self) -> str:
+        """Keep the text in the history too, and return it; empty where there is only space."""
         text = self.whole()
         if not text.strip():
             return ""
         self.buffer.text = text
         self.buffer.append_to_history()
-        self.buffer.reset()
         return text
 
     def put_back(self, texts: Sequence[str]) -> None:

@@ -205,7 +205,8 @@ def _bind_stopping(keys: KeyBindings, editor: Editor, search: Search, actions: A
         elif search.active:
             search.end()
         elif editor.text:
-            editor.set("")
+            if not editor.take():
+                editor.set("")
         elif actions.busy():
             abort()
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TextIO
@@ -43,7 +44,7 @@ class Reporter:
 def write(stream: TextIO, text: str) -> bool:
     """Write and flush; return False when nobody reads any more.
 
-    A broken stream is pointed at the null device, so that the interpreter's last flush is quiet too.
+    A broken pipe or a terminal that is gone is pointed at the null device, so that the last flush is quiet too.
     """
     try:
         try:
@@ -51,7 +52,9 @@ def write(stream: TextIO, text: str) -> bool:
         except UnicodeEncodeError:
             stream.write(_encodable(text, stream.encoding or "utf-8"))
         stream.flush()
-    except BrokenPipeError:
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EIO):
+            raise
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())
         os.close(null)

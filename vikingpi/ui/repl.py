@@ -78,8 +78,10 @@ class Repl:
         finally:
             loop.remove_signal_handler(signal.SIGCONT)
             ticks.cancel()
+            self._desk.editor.remember()
             await self._desk.bang.finish()
             await self._desk.work.finish()
+            self._desk.editor.remember()
             self._desk.pages.flush()
 
     def _begin(self, prompts: Sequence[Prompt], first: str, early: list[str]) -> None:
@@ -195,13 +197,13 @@ async def run_repl(
     relay = _Relay()
     app.subscribe(relay)
     await app.start()
-    if is_dumb(os.environ) or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        code = await run_lines(app, prompts, sys.stdin, sys.stdout, relay.to)
-    else:
+    try:
+        if is_dumb(os.environ) or not (sys.stdin.isatty() and sys.stdout.isatty()):
+            return await run_lines(app, prompts, sys.stdin, sys.stdout, relay.to)
         repl = Repl(app, places, open_terminal(app.settings.theme, os.environ), interrupts)
         relay.to(repl.event)
-        code = await repl.run(prompts, first)
-    session = app.parts.session
-    if session.path is not None and session.path.exists():
-        write(sys.stdout, f"to go on: vpi --session {safetext.one_line(session.id, 300)}\n")
-    return code
+        return await repl.run(prompts, first)
+    finally:
+        session = app.parts.session
+        if session.path is not None and session.path.exists():
+            write(sys.stdout, f"to go on: vpi --session {safetext.one_line(session.id, 300)}\n")
