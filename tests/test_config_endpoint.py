@@ -67,7 +67,7 @@ def test_the_key_of_the_user_does_not_go_to_the_host_of_a_project(tmp_path: Path
     project = {"openviking": {"url": "http://project:1"}}
     for config, env, source in (
         ({"openviking": {"apiKey": "k"}}, {}, "config.json"),
-        ({}, {"OPENVIKING_API_KEY": "ek", "OPENVIKING_ACCOUNT": "a"}, "OPENVIKING_BASE_URL"),
+        ({}, {"OPENVIKING_API_KEY": "ek", "OPENVIKING_ACCOUNT": "a"}, "OPENVIKING_API_KEY"),
     ):
         result = loaded(tmp_path, config, env=env, project=project, trusted=True)
         assert result.endpoint is not None
@@ -129,3 +129,12 @@ def test_an_address_that_is_none_is_named_and_ignored(tmp_path: Path, url: str) 
     result = loaded(tmp_path, env={"OPENVIKING_URL": url})
     assert result.endpoint is None
     assert result.problems == ("OPENVIKING_URL: this is not an address of a server; it is ignored",)
+
+
+@pytest.mark.parametrize("name", ["OPENVIKING_API_KEY", "OPENVIKING_BEARER_TOKEN"])
+def test_a_key_that_is_held_back_is_named_by_its_variable(tmp_path: Path, name: str) -> None:
+    project = {"openviking": {"url": "http://elsewhere:1"}}
+    result = loaded(tmp_path, project=project, trusted=True, env={name: "k"})
+    said = f"the OpenViking key of {name} is not sent to http://elsewhere:1: a project names it"
+    assert result.endpoint is not None and result.endpoint.api_key == ""
+    assert result.problems == (said,)

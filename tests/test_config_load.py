@@ -336,3 +336,19 @@ def test_bypass_patterns_know_the_home_folder_and_links(tmp_path: Path, monkeypa
     assert bypassed(real, ["~/private"])
     assert bypassed(tmp_path / "link", ["~/private"])
     assert not bypassed(tmp_path, ["~/private"])
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_models_of_a_project_are_never_promised(tmp_path: Path, trusted: bool) -> None:
+    folder = tmp_path / "cwd" / ".vpi"
+    folder.mkdir(parents=True)
+    (folder / "models.json").write_text("{}")
+    said = f"{tmp_path / 'cwd'}: vpi does not read .vpi/models.json; they count in {tmp_path / 'config'}"
+    assert loaded(tmp_path, trusted=trusted).problems == (said,)
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_skills_that_are_ignored_are_named(tmp_path: Path, trusted: bool) -> None:
+    (tmp_path / "cwd" / ".agents" / "skills" / "one").mkdir(parents=True)
+    said = f"{tmp_path / 'cwd'} is not trusted; ignored: .agents/skills/ (--trust uses them)"
+    assert loaded(tmp_path, trusted=trusted).problems == (() if trusted else (said,))

@@ -7,7 +7,7 @@ import platformdirs
 import pytest
 
 from vikingpi.config.paths import Paths, locate, private_dir
-from vikingpi.config.trust import foreign_names, is_trusted, needs_trust, remember, remembered
+from vikingpi.config.trust import foreign_names, is_trusted, needs_trust, remember, remembered, unread_names
 from vikingpi.errors import ConfigError
 
 
@@ -78,15 +78,42 @@ def test_answers_that_are_no_answers_do_not_trust(tmp_path: Path) -> None:
 
 
 def test_only_what_would_be_used_needs_trust(tmp_path: Path) -> None:
-    assert needs_trust(tmp_path) == ()
+    paths = paths_in(tmp_path / "own")
+    assert needs_trust(tmp_path, paths, tmp_path / "home") == ()
     folder = tmp_path / ".vpi"
     (folder / "extensions").mkdir(parents=True)
+    (folder / "themes" / "x").mkdir(parents=True)
     (folder / "notes.txt").touch()
-    assert needs_trust(tmp_path) == ()
+    (folder / "models.json").touch()
+    assert needs_trust(tmp_path, paths, tmp_path / "home") == ()
     (folder / "extensions" / "a.py").touch()
     (folder / "config.json").touch()
-    assert needs_trust(tmp_path) == (".vpi/config.json", ".vpi/extensions/")
-    assert needs_trust(tmp_path, Paths(folder, folder, folder)) == ()
+    assert needs_trust(tmp_path, paths, tmp_path / "home") == (".vpi/config.json", ".vpi/extensions/")
+    assert needs_trust(tmp_path, Paths(folder, folder, folder), tmp_path / "home") == ()
+
+
+def test_skills_of_other_programs_that_would_be_used_need_trust(tmp_path: Path) -> None:
+    paths, repository = paths_in(tmp_path / "own"), tmp_path / "repository"
+    inner = repository / "inner"
+    (repository / ".git").mkdir(parents=True)
+    for folder in (tmp_path, repository, inner):
+        (folder / ".agents" / "skills").mkdir(parents=True)
+    assert needs_trust(inner, paths, tmp_path) == ()
+    for folder in (tmp_path, repository, inner):
+        (folder / ".agents" / "skills" / "one").mkdir()
+    assert needs_trust(inner, paths, tmp_path) == (".agents/skills/", "../.agents/skills/")
+    assert needs_trust(repository, paths, tmp_path) == (".agents/skills/",)
+    assert needs_trust(tmp_path, paths, tmp_path) == ()
+
+
+def test_what_counts_in_the_users_own_configuration_only_is_named_as_unread(tmp_path: Path) -> None:
+    folder = tmp_path / ".vpi"
+    folder.mkdir()
+    assert unread_names(tmp_path, paths_in(tmp_path)) == ()
+    (folder / "models.json").touch()
+    (folder / "auth.json").touch()
+    assert unread_names(tmp_path, paths_in(tmp_path)) == (".vpi/models.json", ".vpi/auth.json")
+    assert unread_names(tmp_path, Paths(folder, folder, folder)) == ()
 
 
 def test_one_variable_moves_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from vikingpi.app.options import RunOptions
 from vikingpi.app.sessions import session_folder
 from vikingpi.app.stores import StoreChoice, choose_store
 from vikingpi.config.load import Loaded, bypassed, load
-from vikingpi.config.paths import Paths, locate
+from vikingpi.config.paths import Paths, home_of, locate
 from vikingpi.config.trust import is_trusted, needs_trust, remembered
 from vikingpi.errors import ConfigError, StoreRejected, VpiError
 from vikingpi.llm.local import with_local_servers
@@ -104,7 +104,7 @@ def _private(paths: Paths) -> Iterator[Finding]:
 def _settings(paths: Paths, cwd: Path, env: Mapping[str, str]) -> tuple[Loaded | None, list[Finding]]:
     try:
         loaded = load(paths, cwd, env, trusted=is_trusted(paths, cwd, None))
-        asked, answer = needs_trust(cwd, paths), remembered(paths, cwd)
+        asked, answer = needs_trust(cwd, paths, home_of(env)), remembered(paths, cwd)
     except ConfigError as error:
         return None, [_failed("settings", error)]
     findings = [Finding("note", "settings", problem) for problem in loaded.problems]

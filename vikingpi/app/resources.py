@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from vikingpi.agent.templates import Library, find_skills, find_templates
 from vikingpi.config.paths import PROJECT_FOLDER, Paths
+from vikingpi.config.trust import agents_folders
 from vikingpi.errors import ConfigError
 
 
@@ -24,7 +24,7 @@ def find_library(places: Places) -> Library:
     """Find templates and skills; those of the project come before the user's."""
     project = [places.cwd / PROJECT_FOLDER] if places.trusted else []
     templates = find_templates(folder / "prompts" for folder in (*project, places.paths.config))
-    shared = list(_agents_folders(places)) if places.trusted else []
+    shared = list(agents_folders(places.cwd, places.home)) if places.trusted else []
     folders = [*project, *shared, places.paths.config, places.home / ".agents"]
     return Library(templates, find_skills(folder / "skills" for folder in folders))
 
@@ -43,12 +43,3 @@ def system_file(places: Places, name: str) -> str:
             except OSError as error:
                 raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
     return ""
-
-
-def _agents_folders(places: Places) -> Iterator[Path]:
-    """Yield `.agents` from the working folder up to the root of its repository; only its own without one."""
-    above = (places.cwd, *places.cwd.parents)
-    root = next((place for place, folder in enumerate(above) if (folder / ".git").exists()), 0)
-    for folder in above[: root + 1]:
-        if folder != places.home:
-            yield folder / ".agents"

@@ -32,7 +32,7 @@ class Endpoint(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """What one place says; empty fields say nothing."""
+    """What one place says; empty fields say nothing. `key_source` names the key's place where it is not `source`."""
 
     source: str
     url: str = ""
@@ -41,6 +41,7 @@ class Layer(NamedTuple):
     user: str = ""
     peer_id: str = ""
     is_project: bool = False
+    key_source: str = ""
 
 
 def choose(layers: Iterable[Layer]) -> tuple[Endpoint | None, str]:
@@ -67,7 +68,8 @@ def held_back(layers: Iterable[Layer], endpoint: Endpoint | None) -> tuple[str, 
     all_layers = list(layers)
     if endpoint is None or not any(each.is_project and each.source == endpoint.source for each in all_layers):
         return ()
-    sources = [each.source for each in all_layers if each.api_key and each.source != endpoint.source and not each.url]
+    held = [each for each in all_layers if each.api_key and each.source != endpoint.source and not each.url]
+    sources = [each.key_source or each.source for each in held]
     return tuple(f"the OpenViking key of {name} is not sent to {endpoint.url}: a project names it" for name in sources)
 
 
@@ -75,9 +77,10 @@ def environment_layer(env: Mapping[str, str]) -> tuple[Layer, tuple[str, ...]]:
     """Read the OPENVIKING_* variables."""
     name = "OPENVIKING_URL" if env.get("OPENVIKING_URL", "").strip() else "OPENVIKING_BASE_URL"
     url, problems = _checked(env.get(name, ""), name)
-    key = env.get("OPENVIKING_API_KEY", "").strip() or env.get("OPENVIKING_BEARER_TOKEN", "").strip()
+    key_name = "OPENVIKING_API_KEY" if env.get("OPENVIKING_API_KEY", "").strip() else "OPENVIKING_BEARER_TOKEN"
+    key = env.get(key_name, "").strip()
     account, user = env.get("OPENVIKING_ACCOUNT", "").strip(), env.get("OPENVIKING_USER", "").strip()
-    return Layer(name, url, key, account, user), problems
+    return Layer(name, url, key, account, user, key_source=key_name), problems
 
 
 def settings_layer(values: OpenViking, source: str, *, is_project: bool) -> tuple[Layer, tuple[str, ...]]:

@@ -20,8 +20,8 @@ from vikingpi.config.endpoint import (
 )
 from vikingpi.config.jsonfile import read_object
 from vikingpi.config.model import OpenViking, Settings
-from vikingpi.config.paths import PROJECT_FOLDER, Paths
-from vikingpi.config.trust import foreign_names, needs_trust
+from vikingpi.config.paths import PROJECT_FOLDER, Paths, home_of
+from vikingpi.config.trust import foreign_names, needs_trust, unread_names
 from vikingpi.decode import Json, as_dict
 from vikingpi.errors import ConfigError
 
@@ -69,7 +69,7 @@ def load(
     problems: list[str] = []
     given: dict[str, str] = {}
     layers: list[Layer] = []
-    for values, source, is_project in _files(paths, cwd, trusted, problems):
+    for values, source, is_project in _files(paths, cwd, env, problems, trusted=trusted):
         own = apply(Settings(), values, source).settings.openviking
         layer, more = settings_layer(own, source, is_project=is_project)
         layers.insert(0, layer)
@@ -111,11 +111,15 @@ def bypassed(cwd: Path, patterns: Sequence[str]) -> bool:
     )
 
 
-def _files(paths: Paths, cwd: Path, trusted: bool, problems: list[str]) -> Iterator[tuple[Json, str, bool]]:
+def _files(
+    paths: Paths, cwd: Path, env: Mapping[str, str], problems: list[str], *, trusted: bool
+) -> Iterator[tuple[Json, str, bool]]:
     values = read_object(paths.config_file)
     if values is not None:
         yield values, str(paths.config_file), False
-    asked = needs_trust(cwd, paths)
+    asked = needs_trust(cwd, paths, home_of(env))
+    if unread := unread_names(cwd, paths):
+        problems.append(f"{cwd}: vpi does not read {', '.join(unread)}; they count in {paths.config}")
     project = cwd / PROJECT_FOLDER / "config.json"
     if not trusted and (foreign := foreign_names(cwd)):
         problems.append(f"{cwd}: vpi does not read {', '.join(foreign)}")

@@ -11,8 +11,9 @@ from vikingpi.config.jsonfile import read_object, write_object
 from vikingpi.config.paths import PROJECT_FOLDER, Paths
 from vikingpi.decode import Json
 
-_FILES = ("config.json", "models.json", "SYSTEM.md", "APPEND_SYSTEM.md")
-_FOLDERS = ("extensions", "prompts", "skills", "themes")
+_FILES = ("config.json", "SYSTEM.md", "APPEND_SYSTEM.md")
+_FOLDERS = ("extensions", "prompts", "skills")
+_UNREAD = ("models.json", "auth.json", "trust.json")
 _FOREIGN = ("settings.json", "models.json", "mcp.json", "SYSTEM.md", "extensions", "hooks", "skills")
 _TELLING = (
     r"(?im)^[ \t]*(?:export[ \t]+)?"
@@ -47,15 +48,31 @@ def remember(paths: Paths, folder: Path, trusted: bool) -> None:
     write_object(paths.trust_file, dict(sorted(answers.items())))
 
 
-def needs_trust(cwd: Path, paths: Paths | None = None) -> tuple[str, ...]:
-    """Name the settings and code in the folder's `.vpi/` that vpi would use if it were trusted.
+def needs_trust(cwd: Path, paths: Paths, home: Path) -> tuple[str, ...]:
+    """Name the settings and code, in the folder's `.vpi/` and in `.agents/`, that vpi would use if it were trusted.
 
-    Where `.vpi/` is the user's own configuration folder there is nothing to ask.
+    Where `.vpi/` is the user's own configuration folder there is nothing to ask of it.
     """
+    names = [] if _is_own(cwd, paths) else [f"{PROJECT_FOLDER}/{name}" for name in _used(cwd / PROJECT_FOLDER)]
+    shared = (folder / "skills" for folder in agents_folders(cwd, home))
+    return (*names, *(f"{os.path.relpath(folder, cwd)}/" for folder in shared if _has_content(folder)))
+
+
+def unread_names(cwd: Path, paths: Paths) -> tuple[str, ...]:
+    """Name what lies in the folder's `.vpi/` but counts in the user's own configuration only, trusted or not."""
     folder = cwd / PROJECT_FOLDER
-    if paths is not None and _real(folder) == _real(paths.config):
-        return ()
-    return tuple(f"{PROJECT_FOLDER}/{name}" for name in _used(folder))
+    return (
+        () if _is_own(cwd, paths) else tuple(f"{PROJECT_FOLDER}/{name}" for name in _UNREAD if (folder / name).exists())
+    )
+
+
+def agents_folders(cwd: Path, home: Path) -> Iterator[Path]:
+    """Yield `.agents` from the working folder up to the root of its repository; only its own without one."""
+    above = (cwd, *cwd.parents)
+    root = next((place for place, folder in enumerate(above) if (folder / ".git").exists()), 0)
+    for folder in above[: root + 1]:
+        if folder != home:
+            yield folder / ".agents"
 
 
 def foreign_names(cwd: Path) -> tuple[str, ...]:
@@ -77,11 +94,19 @@ def _used(folder: Path) -> Iterator[str]:
         if (folder / name).is_file():
             yield name
     for name in _FOLDERS:
-        try:
-            if any((folder / name).iterdir()):
-                yield f"{name}/"
-        except OSError:
-            continue
+        if _has_content(folder / name):
+            yield f"{name}/"
+
+
+def _has_content(folder: Path) -> bool:
+    try:
+        return any(folder.iterdir())
+    except OSError:
+        return False
+
+
+def _is_own(cwd: Path, paths: Paths) -> bool:
+    return _real(cwd / PROJECT_FOLDER) == _real(paths.config)
 
 
 def _real(path: Path) -> Path:

@@ -8,7 +8,7 @@ from typing import TextIO
 
 from vikingpi.app.options import RunOptions
 from vikingpi.config.load import described
-from vikingpi.config.paths import locate
+from vikingpi.config.paths import home_of, locate
 from vikingpi.config.trust import needs_trust, remember, remembered
 from vikingpi.safetext import literal
 from vikingpi.ui.plain import write
@@ -25,7 +25,7 @@ def ask_trust(options: RunOptions, env: Mapping[str, str], cwd: Path, source: Te
     paths = locate(env)
     if options.trust is not None or remembered(paths, cwd) is not None:
         return options
-    names = needs_trust(cwd, paths)
+    names = needs_trust(cwd, paths, home_of(env))
     if not names:
         return options
     listed = "\n".join(f"  {literal(name)}" for name in described(cwd, names))
