@@ -32,11 +32,12 @@ def test_a_memory_is_added_listed_found_shown_and_forgotten(tmp_path: Path) -> N
 
 def test_a_path_is_taken_in_as_a_resource_and_a_text_that_names_one_is_not(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("# Notes\n\nThe gateway port is 8443.\n")
-    assert "viking://resources/notes.md" in vpi_memory(tmp_path, "add", str(tmp_path / "notes.md"))
+    uri = vpi_memory(tmp_path, "add", str(tmp_path / "notes.md")).strip().partition(": ")[2]
+    assert "viking://resources/notes-" in uri
     assert "memories/entities" in vpi_memory(tmp_path, "add", f"The notes are in {tmp_path}/notes.md")
-    assert vpi_memory(tmp_path, "show", "--level", "abstract", "viking://resources/notes.md") == "Notes\n"
-    assert vpi_memory(tmp_path, "show", "viking://resources/notes.md") == "# Notes\n\nThe gateway port is 8443.\n"
-    assert vpi_memory(tmp_path, "list", "viking://resources").startswith("viking://resources/notes.md")
+    assert vpi_memory(tmp_path, "show", "--level", "abstract", uri) == "Notes\n"
+    assert vpi_memory(tmp_path, "show", uri) == "# Notes\n\nThe gateway port is 8443.\n"
+    assert vpi_memory(tmp_path, "list", "viking://resources").startswith(uri)
 
 
 def test_secrets_are_hidden_before_they_are_remembered(tmp_path: Path) -> None:
@@ -95,7 +96,6 @@ def test_everything_at_once_is_not_forgotten(tmp_path: Path) -> None:
         ["show", "viking://a", "viking://b"],
         ["show", "--level", "half", "viking://a"],
         ["add"],
-        ["add", "--category", "../x", "text"],
         ["forget"],
         ["list", "--frob", "x"],
         ["list", "--store", "off"],
@@ -113,6 +113,38 @@ def test_a_path_that_is_not_there_is_no_memory(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="there is no"):
             vpi_memory(tmp_path, "add", path)
     assert "stored" in vpi_memory(tmp_path, "add", "/etc/hosts", "is written by hand")
+
+
+def test_what_exists_is_taken_in_however_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "app.py").write_text("print(8443)")
+    (tmp_path / "my notes.md").write_text("notes")
+    for place in ("src", "src/app.py", "src/", ".", "my notes.md"):
+        assert "viking://resources/" in vpi_memory(tmp_path, "add", place)
+        assert "memories/entities" in vpi_memory(tmp_path, "add", "--text", place)
+    for text in ("and/or", "word", "tabs: yes", "see http://a.test/x", "n" * 5000, "~nobody-here/x"):
+        assert "memories/entities" in vpi_memory(tmp_path, "add", text)
+
+
+def test_an_address_that_cannot_be_taken_in_is_no_memory(tmp_path: Path) -> None:
+    for address in ("file:///etc/hosts", "ftp://a.test/x", "viking://resources/docs", "git+ssh://a.test/x"):
+        with pytest.raises(ConfigError, match="cannot be taken in") as caught:
+            vpi_memory(tmp_path, "add", address)
+        assert "--text" in caught.value.hint
+
+
+def test_an_unknown_category_names_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nonsense") as caught:
+        vpi_memory(tmp_path, "add", "--category", "nonsense", "text")
+    assert "preferences" in caught.value.hint
+
+
+def test_the_list_says_where_resources_are(tmp_path: Path) -> None:
+    assert vpi_memory(tmp_path, "list") == "nothing is remembered yet\n"
+    (tmp_path / "notes.md").write_text("notes")
+    vpi_memory(tmp_path, "add", str(tmp_path / "notes.md"))
+    assert vpi_memory(tmp_path, "list").endswith("and 1 resource: vpi memory list viking://resources\n")
 
 
 def test_a_store_that_is_off_is_an_error(tmp_path: Path) -> None:

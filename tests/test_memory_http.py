@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from store_kit import Answer, ScriptedTransport, Sent, failed, ok
 
-from vikingpi.decode import Json
+from vikingpi.decode import Json, as_dict, as_str
 from vikingpi.errors import StoreRejected, StoreUnreachable
 from vikingpi.viking.base import RecallQuery
 from vikingpi.viking.http import HttpApi
@@ -217,20 +217,37 @@ def test_adding_a_page_says_what_the_server_said(tmp_path: Path) -> None:
     assert written == ("viking://resources/x", "queued")
     assert lab.transport.sent[0].body == {"path": "https://example.org/x", "reason": "to read"}
     private = Lab(tmp_path, failed(403, "PERMISSION_DENIED", "only public targets"))
-    with pytest.raises(StoreRejected, match="only public targets"):
+    with pytest.raises(StoreRejected, match="only public targets") as caught:
         run(private.memory.add_resource("http://10.0.0.1/"))
+    assert "save the page" in caught.value.hint
 
 
 def test_a_local_file_is_sent_as_text(tmp_path: Path) -> None:
     (tmp_path / "note.md").write_text("port 8443")
     lab = Lab(tmp_path, ok({}))
-    assert run(lab.memory.add_resource(str(tmp_path / "note.md"))).uri == "viking://resources/note.md"
-    assert lab.transport.sent[0].body == {
-        "uri": "viking://resources/note.md",
-        "content": "port 8443",
-        "mode": "create",
-        "wait": False,
-    }
+    uri = run(lab.memory.add_resource(str(tmp_path / "note.md"))).uri
+    assert uri.startswith("viking://resources/note-")
+    assert lab.transport.sent[0].body == {"uri": uri, "content": "port 8443", "mode": "create", "wait": False}
+
+
+def test_a_folder_is_sent_file_by_file_and_what_is_no_longer_in_it_goes(tmp_path: Path) -> None:
+    source = tmp_path / "docs"
+    source.mkdir()
+    for name in ("a b.md", "a-b.md"):
+        (source / name).write_text(name)
+
+    def listing(_: Sent) -> Any:
+        uris = [as_str(as_dict(sent.body)["uri"]) for sent in lab.transport.sent if sent.method == "POST"]
+        top = uris[0].rpartition("/")[0]
+        kept = [{"isDir": False, "uri": uri} for uri in (*uris, f"{top}/.overview.md")]
+        return ok([*kept, {"isDir": False, "uri": f"{top}/old.md"}, {"isDir": True, "uri": f"{top}/sub"}])
+
+    lab = Lab(tmp_path, ok({}), ok({}), listing, ok({}))
+    uri = run(lab.memory.add_resource(str(source))).uri
+    written = {as_str(as_dict(sent.body)["uri"]) for sent in lab.transport.sent if sent.method == "POST"}
+    assert len(written) == 2 and all(one.startswith(f"{uri}/") for one in written)
+    deleted = [line for line in lab.asked if line.startswith("DELETE")]
+    assert len(deleted) == 1 and "old.md" in deleted[0]
 
 
 def profile_of(folder: Path, budget: int) -> str:

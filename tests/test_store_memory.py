@@ -433,16 +433,87 @@ def test_a_folder_is_taken_in_file_by_file(tmp_path: Path) -> None:
 
     async def scene(bench: Bench) -> None:
         written = await bench.memory.add_resource(str(source), "to read up")
-        assert written.uri == "viking://resources/docs"
-        assert "2 files" in written.note
-        assert "left out 1" in written.note
-        assert await bench.memory.read("viking://resources/docs/api/ports.md") == "The gateway port is 8443."
-        assert await bench.memory.read("viking://resources/docs/index.md", "abstract") == "Start"
+        assert written.uri.startswith("viking://resources/docs-")
+        assert written.note == "read 2 files, left out 2: .git (hidden), logo.png (binary)"
+        assert await bench.memory.read(f"{written.uri}/api/ports.md") == "The gateway port is 8443."
+        assert await bench.memory.read(f"{written.uri}/index.md", "abstract") == "Start"
         (source / "api" / "ports.md").write_text("The gateway port is 9090.")
         await bench.memory.add_resource(str(source))
         assert await bench.texts("gateway port") == ["The gateway port is 9090.", *(await bench.texts("explained"))]
-        assert await bench.memory.delete("viking://resources/docs") == 2
+        assert await bench.memory.delete(written.uri) == 2
         assert await bench.texts("gateway") == []
+
+    play(tmp_path / "store.db", scene)
+
+
+def test_files_and_folders_of_like_names_stay_apart(tmp_path: Path) -> None:
+    names = (
+        "a b.md",
+        "a-b.md",
+        "a?b.md",
+        "-a-b.md",
+        "A b.md",
+        "untitled",
+        "~~",
+        "--",
+        f"{'n' * 120}1",
+        f"{'n' * 120}2",
+    )
+    places = [tmp_path / "one" / "x", tmp_path / "two" / "x"]
+    for number, place in enumerate(places):
+        place.mkdir(parents=True)
+        for name in names:
+            (place / name).write_text(f"{name} in {number}")
+
+    async def scene(bench: Bench) -> None:
+        added: list[str] = []
+        for _ in range(2):
+            added = [(await bench.memory.add_resource(str(place))).uri for place in places]
+            bodies = [await bench.memory.read(node.uri) for uri in added for node in await bench.memory.list(uri)]
+            assert sorted(bodies) == sorted(f"{name} in {number}" for name in names for number in (0, 1))
+        assert len(set(added)) == len(await bench.memory.list("viking://resources")) == 2
+        single = [(await bench.memory.add_resource(str(place / "a-b.md"))).uri for place in places]
+        assert [await bench.memory.read(uri) for uri in single] == ["a-b.md in 0", "a-b.md in 1"]
+
+    play(tmp_path / "store.db", scene)
+
+
+def test_a_folder_that_is_added_again_forgets_what_was_deleted_in_it(tmp_path: Path) -> None:
+    source = tmp_path / "docs"
+    (source / "api").mkdir(parents=True)
+    (source / "a.md").write_text("gateway alpha")
+    (source / "api" / "b.md").write_text("gateway beta")
+
+    async def scene(bench: Bench) -> None:
+        await bench.memory.write("gateway of the memories", "entities")
+        beside = tmp_path / "docs.md"
+        beside.write_text("gateway beside")
+        await bench.memory.add_resource(str(beside))
+        added = await bench.memory.add_resource(str(source))
+        (source / "api" / "b.md").unlink()
+        assert await bench.memory.add_resource(str(source)) == (added.uri, "read 1 file")
+        kept = ["gateway alpha", "gateway beside", "gateway of the memories"]
+        assert sorted(await bench.texts("gateway")) == kept
+
+    play(tmp_path / "store.db", scene)
+
+
+def test_what_cannot_be_read_is_named_with_its_reason(tmp_path: Path) -> None:
+    source = tmp_path / "docs"
+    (source / "build").mkdir(parents=True)
+    (source / "a.md").write_text("text")
+    (source / "link").symlink_to(source / "a.md")
+    (source / "empty").write_text(" ")
+    (source / ".env").write_text("x")
+    (source / "big.txt").write_text("word " * 300_000)
+
+    async def scene(bench: Bench) -> None:
+        note = (await bench.memory.add_resource(str(source))).note
+        why = ".env (hidden), build (generated), link (a link), big.txt (over 1 MB), empty (empty)"
+        assert note == f"read 1 file, left out 5: {why}"
+        with pytest.raises(StoreRejected, match="over 1 MB") as caught:
+            await bench.memory.add_resource(str(source / "big.txt"))
+        assert "parts" in caught.value.hint
 
     play(tmp_path / "store.db", scene)
 
@@ -454,7 +525,7 @@ def page(body: str, kind: str = "text/html; charset=utf-8") -> Reply:
 def test_a_web_page_is_stored_as_readable_text(tmp_path: Path) -> None:
     async def scene(bench: Bench) -> None:
         written = await bench.memory.add_resource("https://example.org/docs/ports?lang=en")
-        assert written.uri == "viking://resources/example.org/docs/ports/lang-en"
+        assert written.uri.startswith("viking://resources/example.org/docs/ports/lang-en-")
         text = await bench.memory.read(written.uri)
         assert (
             text == "# Ports & more\n\n## Gateway\n\nIt listens on 8443.\n\n- fast\n- small\n\n```\nif x:\n    y()\n```"
@@ -467,6 +538,34 @@ def test_a_web_page_is_stored_as_readable_text(tmp_path: Path) -> None:
     )
     moved = Reply(302, {"location": "/elsewhere"}, b"")
     play(tmp_path / "store.db", scene, moved, page(html))
+
+
+def test_pages_of_different_addresses_stay_apart(tmp_path: Path) -> None:
+    deep = "/".join("abcdefghijklm")
+    urls = [
+        *(
+            "https://a.test/x",
+            "http://a.test/x",
+            "https://a.test:8443/x",
+            "http://a.test:8080/x",
+            "https://a.test/x?a=b",
+        ),
+        *("https://a.test/x?a-b", "https://a.test/x/a-b", "https://a.test/x%20y", "https://a.test/x-20y"),
+        *(
+            f"https://a.test/{deep}/n",
+            f"https://a.test/{deep}/o",
+            "https://a.test/",
+            "https://b.test/",
+            "https://a.test?q",
+        ),
+    ]
+
+    async def scene(bench: Bench) -> None:
+        added = [(await bench.memory.add_resource(url)).uri for url in urls]
+        assert len(set(added)) == len(urls)
+        assert [await bench.memory.read(uri) for uri in added] == urls
+
+    play(tmp_path / "store.db", scene, *(page(url, "text/plain") for url in urls))
 
 
 @pytest.mark.parametrize(

@@ -26,14 +26,17 @@ USAGE = """\
 vpi memory list [ADDRESS]                         list all memories, or what is in a folder
 vpi memory search WORDS...                        search memories, resources and past sessions
 vpi memory show ADDRESS                           print one entry
-vpi memory add [--category NAME] TEXT...          remember a text, or with a path or a web address take it in
+vpi memory add [--category NAME] TEXT...          remember a text, or take in a file, a folder or a web address
 vpi memory forget ADDRESS...                      delete entries
 
 --project      list, search, show and add for this folder only, as recallPeerScope "actor" does
+--text         add what is given as a text, also where a file has that name
 --limit N      most results of a search (10)
 --level NAME   abstract, overview or full (full)
 --store NAME   auto, openviking or embedded
 """
+_AS_TEXT = "say --text to remember it as a text"
+_RESOURCES = "viking://resources"
 _MOST_LISTED = 500
 _DEPTH = 4
 
@@ -47,6 +50,7 @@ class Asked(NamedTuple):
     level: Level = "full"
     limit: int = 10
     project: bool = False
+    text: bool = False
     store: Store | None = None
 
 
@@ -88,6 +92,9 @@ def read_words(rest: Sequence[str]) -> Asked:
         if name == "--project":
             asked = asked._replace(project=True)
             continue
+        if name == "--text":
+            asked = asked._replace(text=True)
+            continue
         if not given and not left:
             raise _wrong(f"{name} needs a value")
         asked = _with_flag(asked, name, value if given else left.pop(0))
@@ -106,7 +113,9 @@ def _with_flag(asked: Asked, name: str, value: str) -> Asked:
             return asked._replace(limit=int(value))
         case "--store", "auto" | "openviking" | "embedded":
             return asked._replace(store=value)
-        case (("--category" | "--level" | "--limit" | "--store"), _):
+        case ("--category", _):
+            raise ConfigError(f"there is no category {value[:60]!r}", hint=f"categories are {', '.join(CATEGORIES)}")
+        case (("--level" | "--limit" | "--store"), _):
             raise _wrong(f"{name} cannot be {value!r}")
         case _:
             raise _wrong(f"unknown option {name}")
@@ -159,6 +168,8 @@ async def _list(desk: Desk, asked: Asked) -> None:
                 desk.write(node_line(node))
     if not shown:
         desk.write("nothing is remembered yet")
+    if resources := len(await _entries(desk, _RESOURCES)):
+        desk.write(f"and {resources} resource{'' if resources == 1 else 's'}: vpi memory list {_RESOURCES}")
 
 
 async def _entries(desk: Desk, folder: str) -> tuple[Node, ...]:
@@ -191,7 +202,7 @@ async def _add(desk: Desk, asked: Asked) -> None:
     text = " ".join(asked.rest).strip()
     if not text:
         raise _wrong("add needs a text")
-    if len(asked.rest) == 1 and _is_place(text):
+    if len(asked.rest) == 1 and not asked.text and _is_place(text):
         written = await desk.store.add_resource(text)
     else:
         written = await desk.store.write(text, asked.category, peer=desk.writer)
@@ -216,14 +227,22 @@ _ACTS: dict[str, Callable[[Desk, Asked], Awaitable[None]]] = {
 
 
 def _is_place(text: str) -> bool:
-    """Whether a single word is a web address or the path of a file; ConfigError for a path where nothing is."""
+    """Whether this is a web address or an existing path; ConfigError for an address or a path that is neither."""
     if text.startswith(("http://", "https://")):
         return True
-    if any(map(str.isspace, text)) or not text.startswith(("/", "./", "../", "~/")):
+    spaced = any(map(str.isspace, text))
+    scheme, address, _ = text.partition("://")
+    if address and not spaced and scheme.replace("+", "").isalnum():
+        raise ConfigError(f"{text} cannot be taken in", hint=f"give a path, an http or https address, or {_AS_TEXT}")
+    try:
+        if Path(text).expanduser().exists():
+            return True
+    except (OSError, RuntimeError, ValueError):
+        # Too long for a path, or of a user that is not there.
         return False
-    if not Path(text).expanduser().exists():
-        raise ConfigError(f"there is no {text}", hint="a text that begins like a path has to be more than one word")
-    return True
+    if not spaced and text.startswith(("/", "./", "../", "~/")):
+        raise ConfigError(f"there is no {text}", hint=_AS_TEXT)
+    return False
 
 
 def _wrong(text: str) -> ConfigError:

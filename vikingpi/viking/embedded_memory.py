@@ -7,7 +7,7 @@ import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from vikingpi.viking import embedded_index as index
 from vikingpi.viking.base import CATEGORIES, Hit, Level, Node, RecallQuery, StoreMessage, Written
 from vikingpi.viking.embedded import StoreFile
 from vikingpi.viking.facts import is_change
-from vikingpi.viking.gather import Document, Gathered, gather_page, gather_path, slug, without_secrets
+from vikingpi.viking.gather import Gathered, gather_page, gather_path, slug, without_secrets
 from vikingpi.viking.levels import abstract
 from vikingpi.viking.outgoing import whole
 from vikingpi.viking.profile_text import elided, section
@@ -107,8 +107,8 @@ class EmbeddedMemory:
             _Item(f"{browse.RESOURCES}/{one.name}", "resource", "resource", "", whole(one.text), place, whole(reason))
             for one in gathered.documents
         ]
-        await self._put(items, _iso(self._clock()))
-        top = items[0].uri if len(items) == 1 else f"{browse.RESOURCES}/{_top(gathered.documents)}"
+        top = f"{browse.RESOURCES}/{gathered.top}"
+        await self._put(items, _iso(self._clock()), top if gathered.folder else "")
         return Written(top, gathered.note)
 
     async def profile(self, budget: int, *, peer: str = "") -> str:
@@ -119,10 +119,19 @@ class EmbeddedMemory:
             return await gather_page(self._transport, place)
         return await asyncio.to_thread(gather_path, Path(place))
 
-    async def _put(self, items: Sequence[_Item], stamp: str) -> int:
-        """Store items in place of those at the same addresses; return how many were there as they are."""
+    async def _put(self, items: Sequence[_Item], stamp: str, folder: str = "") -> int:
+        """Store items in place of those at the same addresses; return how many were there as they are.
+
+        What else was below `folder` is deleted.
+        """
         ready = await asyncio.to_thread(lambda: [(item, index.pieces_of(item.body)) for item in items])
-        return await self._file.write(lambda db: sum(_put(db, item, pieces, stamp) for item, pieces in ready))
+
+        def work(db: sqlite3.Connection) -> int:
+            if folder:
+                _delete_below(db, folder, {item.uri for item in items})
+            return sum(_put(db, item, pieces, stamp) for item, pieces in ready)
+
+        return await self._file.write(work)
 
 
 class _Item(NamedTuple):
@@ -263,9 +272,13 @@ def _delete(db: sqlite3.Connection, uri: str, now: str) -> int:
     place = browse.session_place(uri)
     if place is not None:
         return _delete_session(db, uri, place, now)
-    query = "SELECT id, body FROM item WHERE uri = ? OR (uri >= ? AND uri < ?)"
-    rows = db.execute(query, (uri, f"{uri}/", f"{uri}0")).fetchall()
-    for item, body in rows:
+    return _delete_below(db, uri, frozenset())
+
+
+def _delete_below(db: sqlite3.Connection, uri: str, but: Set[str]) -> int:
+    query = "SELECT id, body, uri FROM item WHERE uri = ? OR (uri >= ? AND uri < ?)"
+    rows = [row for row in db.execute(query, (uri, f"{uri}/", f"{uri}0")) if row[2] not in but]
+    for item, body, _ in rows:
         _drop_item(db, item, body)
     return len(rows)
 
@@ -304,10 +317,6 @@ def _profile(db: sqlite3.Connection, budget: int, peer: str) -> str:
         made = section(title, lines, budget - sum(map(estimate, parts)) - len(parts))
         parts += [made] if made else []
     return "\n\n".join(parts)
-
-
-def _top(documents: Sequence[Document]) -> str:
-    return documents[0].name.partition("/")[0]
 
 
 def _iso(ms: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import re
 from collections.abc import Callable
@@ -22,6 +23,9 @@ FOLDER_BYTES = 10 * 1024 * 1024
 FETCH_SECONDS = 30.0
 
 _REDIRECTS = 5
+_PAGE_PARTS = 12
+_NAMED = 8
+_TOO_LARGE = f"over {FILE_BYTES // 1024 // 1024} MB"
 _SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "dist", "build", "target"})
 _ODD = r"[^\w.-]+"
 _compiled = cache(re.compile)
@@ -35,8 +39,17 @@ class Document(NamedTuple):
 
 
 class Gathered(NamedTuple):
+    """`folder` tells that all of it stands below one folder, which holds nothing else."""
+
     documents: tuple[Document, ...]
     note: str
+    folder: bool = False
+
+    @property
+    def top(self) -> str:
+        """The name of all of it."""
+        first = self.documents[0].name
+        return first.partition("/")[0] if self.folder else first
 
 
 async def gather_page(transport: Transport, url: str) -> Gathered:
@@ -52,52 +65,71 @@ async def gather_page(transport: Transport, url: str) -> Gathered:
     text = await asyncio.to_thread(readable, reply.body, reply.headers.get("content-type", ""))
     if not text:
         raise _refused(f"{url[:200]} has no text", "pages that are made by scripts cannot be read")
-    split = urlsplit(url)
-    name = "/".join(filter(None, (slug(split.hostname or ""), _path_name(split.path, split.query))))
-    return Gathered((Document(name, text),), f"fetched {len(reply.body)} bytes")
+    return Gathered((Document(_page_name(url), text),), f"fetched {len(reply.body)} bytes")
 
 
 def gather_path(path: Path) -> Gathered:
     """Read a file or the text files of a folder; StoreRejected for what cannot be read."""
     full = Path(os.path.realpath(path.expanduser()))
+    # Two of the same name in different places are two resources.
+    root = _marked(full.name, str(full))
     if full.is_file():
-        text = _file_text(full)
-        if text is None:
-            raise _refused(f"{path} is no text file of at most {FILE_BYTES // 1024} KB", "add text files only")
-        return Gathered((Document(slug(full.name), text),), "read 1 file")
+        text, why = _file_text(full)
+        if why:
+            hint = "add its parts as files of their own" if why == _TOO_LARGE else "text files can be added"
+            raise _refused(f"{path} is {why}", hint)
+        return Gathered((Document(root, text),), "read 1 file")
     if not full.is_dir():
         raise StoreRejected(f"{path} does not exist", status=404, code="NOT_FOUND")
     documents: list[Document] = []
-    skipped = size = 0
-    for file in _files(full):
-        text = _file_text(file) if len(documents) < FOLDER_FILES and size < FOLDER_BYTES else None
-        if text is None:
-            skipped += 1
+    files, left_out = _files(full)
+    size = 0
+    for file in files:
+        many = len(documents) >= FOLDER_FILES or size >= FOLDER_BYTES
+        text, why = ("", "too many") if many else _file_text(file)
+        parts = file.relative_to(full).parts
+        if why:
+            left_out.append(f"{'/'.join(parts)} ({why})")
             continue
         size += len(text)
-        names = (full.name, *file.relative_to(full).parts)
-        documents.append(Document("/".join(map(slug, names)), text))
+        documents.append(Document("/".join((root, *map(_name, parts))), text))
+    note = f"read {len(documents)} file{'' if len(documents) == 1 else 's'}"
+    if left_out:
+        more = len(left_out) - _NAMED
+        note += f", left out {len(left_out)}: {', '.join(left_out[:_NAMED])}" + (
+            f" and {more} more" if more > 0 else ""
+        )
     if not documents:
-        raise _refused(f"{path} holds no text files", "hidden and generated folders are left out")
-    note = f"read {len(documents)} files"
-    return Gathered(
-        tuple(documents), f"{note}, left out {skipped} (binary, empty, too large or too many)" if skipped else note
-    )
+        raise _refused(f"{path} holds no text files", note)
+    return Gathered(tuple(documents), note, folder=True)
 
 
 def without_secrets(gathered: Gathered, mask: Callable[[str], str]) -> Gathered:
-    """Mask names and texts."""
-    return gathered._replace(
-        documents=tuple(
-            Document("/".join(slug(mask(part)) for part in one.name.split("/")), mask(one.text))
-            for one in gathered.documents
-        )
-    )
+    """Mask names, texts and what is said of them."""
+
+    def name(part: str) -> str:
+        masked = mask(part)
+        return part if masked == part else _name(masked)
+
+    documents = (Document("/".join(map(name, one.name.split("/"))), mask(one.text)) for one in gathered.documents)
+    return gathered._replace(documents=tuple(documents), note=mask(gathered.note))
 
 
 def slug(text: str) -> str:
     """Make a name that can stand in an address."""
     return _compiled(_ODD).sub("-", text).strip("-.")[:100] or "untitled"
+
+
+def _name(text: str) -> str:
+    """Make a name that no other text has: one that had to change gets a mark."""
+    return text if slug(text) == text else _marked(text, text)
+
+
+def _marked(text: str, whole: str) -> str:
+    """Make a name that tells, by a mark in front of its ending, which `whole` it comes from."""
+    mark = hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    stem, dot, ending = slug(text).rpartition(".")
+    return f"{stem}-{mark}.{ending}" if dot and stem else f"{ending}-{mark}"
 
 
 async def _fetch(transport: Transport, url: str) -> Reply:
@@ -117,33 +149,50 @@ async def _fetch(transport: Transport, url: str) -> Reply:
         ) from error
 
 
-def _path_name(path: str, query: str) -> str:
-    parts = [slug(part) for part in path.split("/") if part.strip("./")]
-    if query:
-        parts.append(slug(query))
-    return "/".join(parts[:12])
+def _page_name(url: str) -> str:
+    """Name a page by host, path and query, and by the port where it is not that of https."""
+    split = urlsplit(url)
+    port = split.port or (443 if split.scheme == "https" else 80)
+    host = slug(split.hostname or "") + ("" if port == 443 else f"_{port}")
+    parts = [part for part in split.path.split("/") if part.strip("./")]
+    names = [host, *map(_name, parts[:_PAGE_PARTS])]
+    rest = "/".join(parts[_PAGE_PARTS:]) + (f"?{split.query}" if split.query else "")
+    return "/".join([*names, _marked(rest, rest)] if rest else names)
 
 
-def _files(folder: Path) -> list[Path]:
+def _files(folder: Path) -> tuple[list[Path], list[str]]:
+    """Give the files of a folder and, with the reason, what is not looked into."""
     found: list[Path] = []
+    left_out: list[str] = []
     for place, folders, names in os.walk(folder):
+        for name in sorted([*folders, *names]):
+            file = Path(place, name)
+            shown = file.relative_to(folder).as_posix()
+            if name.startswith("."):
+                left_out.append(f"{shown} (hidden)")
+            elif file.is_symlink():
+                left_out.append(f"{shown} (a link)")
+            elif name in names and file.is_file():
+                found.append(file)
+            elif name in _SKIPPED or name in names:
+                left_out.append(f"{shown} ({'no file' if name in names else 'generated'})")
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
-        here = (Path(place, name) for name in sorted(names) if not name.startswith("."))
-        found += [file for file in here if file.is_file() and not file.is_symlink()]
-    return found
+    return found, left_out
 
 
-def _file_text(file: Path) -> str | None:
-    """Return the text of a file; None for a binary, empty, too large or unreadable one."""
+def _file_text(file: Path) -> tuple[str, str]:
+    """Return the text of a file and "", or "" and why there is none."""
     try:
         with file.open("rb") as handle:
             data = handle.read(FILE_BYTES + 1)
-    except OSError:
-        return None
-    if len(data) > FILE_BYTES or b"\0" in data[:8192]:
-        return None
+    except OSError as error:
+        return "", f"unreadable: {error.strerror}"
+    if b"\0" in data[:8192]:
+        return "", "binary"
+    if len(data) > FILE_BYTES:
+        return "", _TOO_LARGE
     text = data.decode("utf-8", "replace").removeprefix("\ufeff").strip()
-    return text or None
+    return (text, "") if text else ("", "empty")
 
 
 def _refused(text: str, hint: str) -> StoreRejected:

@@ -33,6 +33,7 @@ MOST_FILES = 100
 
 _ROUTES = ("search", "recall", "find")
 _NO_ROUTE = "none"
+_NOT_FETCHED = "this server fetches what its own rules allow, mostly public addresses; save the page and add the file"
 _NOT_READY = "is not ready]"
 _PSEUDO = ("/.overview.md", "/.abstract.md")
 
@@ -120,7 +121,12 @@ class HttpMemory:
     async def add_resource(self, place: str, reason: str = "") -> Written:
         if "://" in place:
             body: Json = {"path": place.strip()} | ({"reason": whole(reason)} if reason else {})
-            answer = as_dict(await self._api.post("/api/v1/resources", body))
+            try:
+                answer = as_dict(await self._api.post("/api/v1/resources", body))
+            except StoreRejected as error:
+                if error.status != 403:
+                    raise
+                raise StoreRejected(str(error), hint=_NOT_FETCHED, status=403, code=error.code) from error
             said = as_str(answer.get("message")) or as_str(answer.get("status")) or "accepted"
             return Written(as_str(answer.get("root_uri")) or as_str(answer.get("uri")), said)
         gathered = without_secrets(await asyncio.to_thread(gather_path, Path(place)), self._mask)
@@ -133,9 +139,10 @@ class HttpMemory:
             )
         for document in gathered.documents:
             await self._space.put(f"viking://resources/{document.name}", whole(document.text))
-        top = gathered.documents[0].name
-        name = top if len(gathered.documents) == 1 else top.partition("/")[0]
-        return Written(f"viking://resources/{name}", gathered.note)
+        top = f"viking://resources/{gathered.top}"
+        if gathered.folder:
+            await self._space.delete_below(top, {f"viking://resources/{one.name}" for one in gathered.documents})
+        return Written(top, gathered.note)
 
     async def profile(self, budget: int, *, peer: str = "") -> str:
         home = await self._space.home()

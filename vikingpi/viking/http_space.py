@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from vikingpi.decode import as_dict, as_list, as_str
 from vikingpi.errors import StoreRejected
 from vikingpi.viking.http import HttpApi
 from vikingpi.viking.http_sessions import HttpSessions
 from vikingpi.viking.uri import check_uri, segment
+
+_MOST_NODES = 2000
 
 
 class Space:
@@ -68,3 +72,12 @@ class Space:
     async def put(self, uri: str, text: str, mode: str = "create") -> None:
         """Write a file; `mode` "append" adds to one."""
         await self._api.post("/api/v1/content/write", {"uri": uri, "content": text, "mode": mode, "wait": False})
+
+    async def delete_below(self, folder: str, but: Set[str]) -> None:
+        """Delete the files below a folder that are not among `but`, and leave what the server itself keeps there."""
+        query: dict[str, str | int] = {"uri": folder, "recursive": "true", "node_limit": _MOST_NODES}
+        nodes = [as_dict(one) for one in as_list(await self._api.get("/api/v1/fs/ls", query))]
+        for uri in (as_str(node.get("uri")) for node in nodes if node.get("isDir") is False):
+            below = uri.startswith(f"{folder}/") and not uri.rpartition("/")[2].startswith(".")
+            if below and uri not in but:
+                await self._api.delete("/api/v1/fs", {"uri": uri})
