@@ -1,6 +1,7 @@
 import io
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,29 @@ def test_broken_files_hide_nothing_else(tmp_path: Path) -> None:
     assert "nosuch" in text
     assert "BAD   outbox" in text
     assert "local/scripted: answers" in text
+
+
+@pytest.mark.parametrize(("name", "subject"), [("store.db", "store"), ("outbox.db", "outbox")])
+@pytest.mark.parametrize("harm", ["newer", "damaged"])
+def test_a_file_that_every_run_refuses_is_not_called_well(tmp_path: Path, name: str, subject: str, harm: str) -> None:
+    with lab(tmp_path) as runs:
+        runs.config()
+        assert runs.run("-p", "SAY hello").returncode == 0
+        path = runs.home / name
+        with closing(sqlite3.connect(path)) as database:
+            database.execute("PRAGMA journal_mode = DELETE")
+            if harm == "newer":
+                database.execute("PRAGMA user_version = 99")
+        if harm == "damaged":
+            body = path.read_bytes()
+            path.write_bytes(body[:4096] + b"\xa5" * (len(body) - 4096))
+        before = path.read_bytes()
+        code, text = doctor(runs)
+        assert path.read_bytes() == before
+    assert code == 1
+    line = next(line for line in text.splitlines() if line.startswith(f"BAD   {subject}"))
+    assert harm in line
+    assert "1 to mend" in text
 
 
 def test_what_waits_and_what_others_can_read_is_said(tmp_path: Path) -> None:

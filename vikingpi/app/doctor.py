@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TextIO
 
 from vikingpi import __version__
-from vikingpi.app.doctor_checks import check_model, check_server, pending
+from vikingpi.app.doctor_checks import check_embedded, check_model, check_server, pending
 from vikingpi.app.doctor_packages import check_packages
 from vikingpi.app.models import choose_model
 from vikingpi.app.options import RunOptions
@@ -170,8 +170,8 @@ async def _answers(choice: StoreChoice, paths: Paths, transport: Transport) -> F
     if choice.kind == "off":
         return Finding("note", "store", f"off: {choice.why or 'store is off'}")
     if choice.kind == "embedded":
-        there = "" if paths.store_db.exists() else " (not made yet)"
-        return Finding("ok", "store", f"embedded, {paths.store_db}{there}")
+        answer = await asyncio.to_thread(check_embedded, paths.store_db)
+        return Finding("bad" if answer.bad else "ok", "store", answer.text, answer.hint)
     if choice.endpoint is None:
         return Finding("bad", "store", "openviking is chosen and no server is named", "set OPENVIKING_URL")
     answer = await check_server(transport, choice.endpoint)

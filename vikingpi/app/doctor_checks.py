@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from pathlib import Path
 from typing import NamedTuple
 
 from vikingpi.config.load import Endpoint
@@ -14,8 +15,11 @@ from vikingpi.llm.anthropic_wire import messages_url, request_headers
 from vikingpi.llm.base import Model
 from vikingpi.llm.openai_body import DIRECT
 from vikingpi.net import Transport
+from vikingpi.viking.embedded_schema import MIGRATIONS as STORE
 from vikingpi.viking.http import HttpApi
 from vikingpi.viking.http_sessions import HttpSessions
+from vikingpi.viking.ledger_file import MIGRATIONS as LEDGER
+from vikingpi.viking.sqlite import look_at
 
 SECONDS = 5.0
 _BODY_LIMIT = 8 * 1024 * 1024
@@ -67,12 +71,29 @@ async def check_server(transport: Transport, endpoint: Endpoint) -> Answer:
     return Answer(f"answers (version {health.version}, account {health.account}, user {health.user})")
 
 
+def check_embedded(path: Path) -> Answer:
+    """Look at the embedded store's file without changing it."""
+    if not path.exists():
+        return Answer(f"embedded, {path} (not made yet)")
+    wrong = look_at(path, len(STORE))
+    if not wrong:
+        return Answer(f"embedded, {path}")
+    hint = "upgrade vpi, or run it with --store off"
+    if "newer" not in wrong:
+        hint = f"move it aside with {path.name}-wal and {path.name}-shm: the next run begins a new one"
+    return Answer(f"embedded, {path} {wrong}", True, hint)
+
+
 def pending(paths: Paths) -> tuple[tuple[str, int], ...]:
     """Return the undelivered messages of each store identity, without changing the file; StoreRejected."""
     if not paths.outbox.exists():
         return ()
     query = """SELECT s.identity, count(*) FROM message m JOIN generation g ON g.id = m.generation
         JOIN store s ON s.id = g.store WHERE m.state IN ('new', 'sending') GROUP BY s.identity ORDER BY s.identity"""
+    if wrong := look_at(paths.outbox, len(LEDGER)):
+        newer = "newer" in wrong
+        hint = "upgrade vpi" if newer else "move the file aside; vpi makes a new one and captures the session again"
+        raise StoreRejected(f"the outbox {paths.outbox} {wrong}", hint=hint, status=0)
     try:
         database = sqlite3.connect(f"{paths.outbox.absolute().as_uri()}?mode=ro", uri=True, timeout=1)
         try:

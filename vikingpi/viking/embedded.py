@@ -7,6 +7,7 @@ cannot read is moved aside as `<name>.corrupt-<stamp>` and a new one is begun; n
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import os
 import sqlite3
@@ -106,11 +107,11 @@ class StoreFile:
             return StoreUnreachable(
                 "the context store is busy with another process", may_have_stored=False, retry_after=1.0
             )
-        full = code == sqlite3.SQLITE_FULL
+        full = code == sqlite3.SQLITE_FULL or getattr(error, "errno", 0) == errno.ENOSPC or _no_room(self.path)
         return StoreUnreachable(
-            f"the context store {self.path} cannot be used: {error}",
+            f"the context store {self.path} cannot be used: {'the disk is full' if full else error}",
             hint="make room on the disk" if full else "check that the file and its folder are yours to write",
-            may_have_stored=self._ending and not full,
+            may_have_stored=self._ending and code != sqlite3.SQLITE_FULL,
         )
 
     def _notice(self, text: str) -> None:
@@ -188,6 +189,15 @@ def _sound(path: Path) -> bool:
         return not _damaged(error)
     finally:
         db.close()
+
+
+def _no_room(path: Path) -> bool:
+    """Whether the disk is full: where SQLite cannot even make its shared memory it names an I/O error."""
+    try:
+        room = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize < 65_536
 
 
 def _damaged(error: Exception) -> bool:

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 BUSY_SECONDS = 10.0
@@ -65,3 +66,17 @@ def migrate(db: sqlite3.Connection, migrations: Sequence[Sequence[Step]]) -> int
 def version(db: sqlite3.Connection) -> int:
     """Read `PRAGMA user_version`."""
     return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def look_at(path: Path, known: int) -> str:
+    """Say what keeps a file from being used, "" for nothing: it is only read. `known` is the newest known version."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1)) as db:
+            if version(db) > known:
+                return "was written by a newer vpi"
+            found = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
+            return "" if found == "ok" else "is damaged"
+    except sqlite3.Error as error:
+        primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        damaged = primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+        return "" if primary == sqlite3.SQLITE_BUSY else f"{'is damaged' if damaged else 'cannot be read'}: {error}"
