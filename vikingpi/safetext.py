@@ -73,15 +73,9 @@ class Cleaner:
 
     def _clean(self, text: str) -> str:
         text = _regex(_LINE_END).sub("\n", _regex(_SEQUENCE).sub("", text))
-        # What stands before decides about joiners; it is looked at as it came, not as it was shown.
-        before = f"\u00e9{self._last}" if self._last else ""
-        whole, at = before + text, len(before)
-        shown: list[str] = []
-        for found in _regex(_HIDDEN).finditer(whole, at):
-            shown += (whole[at : found.start()], _visible(found))
-            at = found.end()
+        shown = _all_visible(text, self._last)
         self._last = text[-1:] or self._last
-        return "".join((*shown, whole[at:]))
+        return shown
 
 
 def plain(text: str) -> str:
@@ -92,11 +86,17 @@ def plain(text: str) -> str:
     return cleaner.feed(text) + cleaner.close()
 
 
-def literal(text: str) -> str:
-    """Make everything visible and leave nothing out: for what will be run or opened, such as commands."""
-    if _regex(_SUSPECT).search(text) is None:
-        return text
-    return _regex(_HIDDEN).sub(_visible, text)
+def literal(text: str, before: str = "") -> str:
+    """Make everything visible and leave nothing out: for what will be run or opened, such as commands.
+
+    `before` is the character that stands before the text.
+    """
+    return text if _regex(_SUSPECT).search(text) is None else _all_visible(text, before)
+
+
+def is_seen(text: str) -> bool:
+    """Tell whether a text on one line is seen as it is: nothing in it is invisible, and no blank is any but a space."""
+    return literal(text) == text and not any(char.isspace() and char != " " for char in text)
 
 
 def ascii_json(text: str) -> str:
@@ -181,6 +181,17 @@ def _cell(char: str) -> int:
     if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def _all_visible(text: str, before: str) -> str:
+    # What stands before decides about joiners; it is looked at as it came, not as it was shown.
+    known = f"\u00e9{before}" if before else ""
+    whole, at = known + text, len(known)
+    shown: list[str] = []
+    for found in _regex(_HIDDEN).finditer(whole, at):
+        shown += (whole[at : found.start()], _visible(found))
+        at = found.end()
+    return "".join((*shown, whole[at:]))
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -1,4 +1,7 @@
-"""Markdown and code as lines of text with colour codes. The input is free of control sequences."""
+"""Markdown and code as lines of text with colour codes.
+
+Whatever the input says, also as an entity or percent-encoded, the codes of styles are the only control sequences.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import io
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from vikingpi.safetext import literal
 from vikingpi.ui.blocks import Block
 from vikingpi.ui.theme import Depth, Theme
 
@@ -106,7 +110,10 @@ def _line(depth: Depth, segments: Iterable[Segment]) -> str:
         return ""
     text, style = pieces[-1]
     pieces[-1] = (text.rstrip(" "), style)
-    return "".join(_painted(depth, text, style) for text, style in pieces)
+    befores = ["", *(text[-1:] for text, _ in pieces)]
+    return "".join(
+        _painted(depth, literal(text, before), style) for (text, style), before in zip(pieces, befores, strict=False)
+    )
 
 
 def _painted(depth: Depth, text: str, style: Style | None) -> str:
@@ -138,6 +145,10 @@ def _markdown_class() -> type[Markdown]:
     from rich.syntax import Syntax
     from rich.table import Table
     from rich.text import Text
+
+    class AsWritten(MarkdownIt):
+        def normalizeLinkText(self, link: str) -> str:
+            return link
 
     class LeftHeading(markdown.Heading):
         LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = dict.fromkeys(markdown.Heading.LEVEL_ALIGN, "left")
@@ -177,10 +188,11 @@ def _markdown_class() -> type[Markdown]:
 
         def __init__(self, markup: str, code_theme: str) -> None:
             super().__init__(markup, code_theme=code_theme, hyperlinks=False)
-            parser = MarkdownIt().enable("strikethrough").enable("table").disable(["html_block", "html_inline"])
+            parser = AsWritten().enable("strikethrough").enable("table").disable(["html_block", "html_inline"])
             self.parsed = parser.parse(markup)
             for token in self.parsed:
                 for child in token.children or ():
+                    child.content = literal(child.content)  # entities are decoded by now; lines are broken next
                     if child.type == "softbreak":
                         child.type = "hardbreak"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
+from vikingpi.safetext import literal
+
 Depth = Literal["none", "16", "256", "true"]
 
 
@@ -65,8 +67,8 @@ class Theme(NamedTuple):
         return self.code == "ansi_light"
 
     def paint(self, text: str, style: str) -> str:
-        """Wrap one line of clean text in the codes of a style."""
-        codes = _CODES[style]
+        """Wrap one line in the codes of a style, which are its only control sequences."""
+        text, codes = literal(text), _CODES[style]
         if self.depth == "none":
             codes = _WITHOUT_COLOUR.get(style, codes)
         elif self.light:
