@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import subprocess
 import time
 from pathlib import Path
 
@@ -63,31 +64,123 @@ def test_folders_of_the_program_are_empty_inside(tmp_path: Path) -> None:
     assert said.count("No such file") == 2
 
 
+def repository(folder: Path) -> Path:
+    git = "git -c user.name=a -c user.email=a@b"
+    subprocess.run(f"git init -q . && {git} commit -q --allow-empty -m x", shell=True, cwd=folder, check=True)
+    return folder
+
+
+def caged_at(folder: Path, command: str) -> str:
+    """Run one command in a cage around `folder/work` as it is."""
+    work = folder / "work"
+    sandbox = make_sandbox(work, (), ENV, network=False)
+    context = context_in(work)._replace(temp_dir=folder / "kept", sandbox=sandbox)
+    return text_of(run(BashTool(), context, command=command))
+
+
+def git_outside(folder: Path) -> None:
+    """What a user or a program does later, everywhere in the workspace."""
+    for place in (folder, *(path.parent for path in folder.rglob(".git"))):
+        for words in (
+            ["status"],
+            ["add", "-A"],
+            ["commit", "-qm", "y", "--allow-empty"],
+            ["checkout", "-q", "-b", "z"],
+        ):
+            who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+            subprocess.run(["git", *who, *words], cwd=place, capture_output=True, check=False)
+
+
+SET = 'config core.fsmonitor "touch $W/ESCAPED;:"'
+ESCAPES = [
+    f"mv .git g; cp -r g .git; git {SET}",
+    f"git {SET}; git config core.hooksPath $W/h",
+    f"rm -rf .git; git init -q .; git {SET}",
+    "for h in post-commit pre-commit post-checkout; do printf '#!/bin/sh\ntouch $W/ESCAPED' > .git/hooks/$h; "
+    "chmod +x .git/hooks/$h; done",
+    f"git init -q e; cd e; git {SET}; cd ..; mv e/.git .e; echo ../.e > .git/commondir",
+    f"echo '[core]\nfsmonitor=x' > .git/config.worktree; cp -r .git .g; git --git-dir=.g {SET}; "
+    "rm -rf .git; echo 'gitdir: .g' > .git",
+    f"mv sub/nested s; mkdir -p sub/nested; cp -r s/.git sub/nested/.git; cd sub/nested; git {SET}",
+    f"mv sub s; mkdir -p sub/nested; cp -r s/nested/.git sub/nested/.git; cd sub/nested; git {SET}",
+    f"cd sub/nested; mv .git g; cp -r g .git; git {SET}",
+    f"cd sub/nested; git {SET}; echo x > .git/hooks/post-commit",
+    f"cd apart; git {SET}; cd ..; git --git-dir=store {SET}; mv store s2; cp -r s2 store; git --git-dir=store {SET}",
+]
+
+
 @caged
-def test_what_would_run_outside_later_cannot_be_planted(tmp_path: Path) -> None:
-    (tmp_path / "work" / ".git").mkdir(parents=True)
-    (tmp_path / "work" / ".git" / "config").write_text("[core]\n")
-    tries = "touch .git/hooks/pre-commit .vpi/config.json; echo x > .git/config; mv .git/config c; mv .vpi v"
-    said = bash(tmp_path, f"{tries}; touch .git/index && echo index")
-    assert said.count("Read-only file system") == 3
+@pytest.mark.parametrize("command", ESCAPES)
+def test_git_outside_runs_nothing_that_a_command_left(tmp_path: Path, command: str) -> None:
+    work = tmp_path / "work"
+    for folder in (work, work / "sub" / "nested", work / "apart"):
+        folder.mkdir(parents=True)
+        repository(folder)
+    subprocess.run(["git", "init", "-q", "--separate-git-dir=../store", "."], cwd=work / "apart", check=True)
+    caged_at(tmp_path, f"W={work}; {command}")
+    git_outside(work)
+    assert not (work / "ESCAPED").exists()
+
+
+@caged
+def test_a_repository_that_a_command_makes_is_not_run_from_the_one_around_it(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    repository(work)
+    who = "git -c user.name=a -c user.email=a@b"
+    made = f"git init -q new; cd new; {who} commit -q --allow-empty -m x; git {SET}; cd ..; git add new"
+    caged_at(tmp_path, f"W={work}; {made}")
+    subprocess.run(["git", "status"], cwd=work, capture_output=True, check=True)
+    assert (work / "new" / ".git").is_dir()
+    assert not (work / "ESCAPED").exists()
+
+
+@caged
+@pytest.mark.parametrize(
+    "command", ["mkdir -p .git/hooks; echo x > .git/hooks/post-commit", f"git init -q .; git {SET}"]
+)
+def test_no_repository_is_made_of_a_folder_that_is_none(tmp_path: Path, command: str) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    caged_at(tmp_path, f"W={work}; {command}; mv .git x; rm -rf .git; mkdir -p .vpi; echo x > .vpi/config.json")
+    assert list((work / ".git").iterdir()) == []
+    assert list((work / ".vpi").iterdir()) == []
+    assert not (work / "x").exists()
+
+
+@caged
+def test_what_git_reads_can_be_read_but_not_written(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    repository(tmp_path / "work")
+    (tmp_path / "work" / ".vpi").mkdir()
+    said = caged_at(tmp_path, "git log --format=%s; git status --short; touch .git/index .vpi/x; mv .git c; mv .vpi v")
+    assert said.startswith("x\n")
+    assert said.count("Read-only file system") == 2
     assert said.count("Device or resource busy") == 2
-    assert "index" in said
-    assert list((tmp_path / "work" / ".git" / "hooks").iterdir()) == []
-    assert (tmp_path / "work" / ".git" / "config").read_text() == "[core]\n"
 
 
 @caged
-def test_folders_of_what_runs_later_cannot_be_made(tmp_path: Path) -> None:
-    cage(tmp_path)
-    for name in (".git/hooks", ".vpi"):
-        (tmp_path / "work" / name).rmdir()
-    context = context_in(tmp_path / "work")._replace(
-        temp_dir=tmp_path / "kept", sandbox=make_sandbox(tmp_path / "work", (), ENV, network=False)
-    )
-    for name in (".git/hooks", ".vpi"):
-        (tmp_path / "work" / name).rmdir()
-    text_of(run(BashTool(), context, command="mkdir -p .git/hooks .vpi; touch .git/hooks/x .vpi/x; ls .git/hooks .vpi"))
-    assert [path for name in (".git/hooks", ".vpi") for path in (tmp_path / "work" / name).iterdir()] == []
+def test_a_secret_folder_beside_a_nested_repository_stays_hidden(tmp_path: Path) -> None:
+    nested = tmp_path / "work" / "inner" / "nested"
+    beside = tmp_path / "work" / "sub" / "nested"
+    for folder in (nested, beside):
+        folder.mkdir(parents=True)
+        repository(folder)
+    (beside.parent / "secret").mkdir()
+    (beside.parent / "secret" / "key").write_text("topsecret")
+    hidden = (tmp_path / "work" / "inner", beside.parent / "secret")
+    sandbox = make_sandbox(tmp_path / "work", hidden, ENV, network=False)
+    context = context_in(tmp_path / "work")._replace(temp_dir=tmp_path / "kept", sandbox=sandbox)
+    said = text_of(run(BashTool(), context, command="cat sub/secret/key; ls -A inner sub/secret; true"))
+    assert "topsecret" not in said
+    assert "nested" not in said
+
+
+def test_a_repository_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / ".git").symlink_to(tmp_path)
+    with pytest.raises(ConfigError, match=r"\.git is a link|bwrap|bubblewrap"):
+        make_sandbox(tmp_path / "work", (), ENV, network=False)
 
 
 @caged
@@ -156,8 +249,19 @@ def test_files_outside_of_the_workspace_are_not_written(tmp_path: Path) -> None:
     (work / ".vpi").mkdir(parents=True)
     (tmp_path / "out.txt").write_text("old\n")
     (work / "link").symlink_to(tmp_path)
-    context = context_in(work)._replace(sandbox=Sandbox("/bin/true", work, (work / "inner",)))
-    for path in ("../out.txt", str(tmp_path / "new.txt"), "link/new.txt", ".vpi/config.json", "inner/x"):
+    context = context_in(work)._replace(sandbox=Sandbox("/bin/true", work, (work / "inner",), False, (work / "store",)))
+    closed = ("../out.txt", str(tmp_path / "new.txt"), "link/new.txt", ".vpi/config.json", "inner/x")
+    (work / "hooks").symlink_to(work / ".git" / "hooks")
+    of_git = (
+        ".git/config",
+        ".git/hooks/post-commit",
+        ".git",
+        "a/.git/config",
+        "a/../.git/index",
+        "hooks/x",
+        "store/config",
+    )
+    for path in (*closed, *of_git):
         with pytest.raises(ToolError, match="outside of the sandbox"):
             run(WriteTool(), context, path=path, content="x")
         with pytest.raises(ToolError):

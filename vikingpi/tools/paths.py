@@ -108,5 +108,7 @@ def shown(name: str) -> str:
 def writable(name: str, path: Path, context: ToolContext) -> Path:
     """Return the path, or raise ToolError where a sandbox keeps it from being written."""
     if context.sandbox is not None and not context.sandbox.allows(path):
-        raise ToolError(f"{scrub(name)} is outside of the sandbox: only the workspace can be written")
+        raise ToolError(
+            f"{scrub(name)} is outside of the sandbox: only the workspace can be written, without .git and .vpi"
+        )
     return path
