@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import random
 import resource
@@ -243,3 +244,30 @@ def test_the_key_of_a_model_does_not_follow_a_redirect(tmp_path: Path, status: i
             done = measured(runs, "-p", "--store", "off", "hello", env={})
         assert done.code == 1
         assert thief.connections == 0
+
+
+def talking(peer: Peer, pause: float) -> None:
+    """Say something without end, in the deltas of a chat completion."""
+    piece = json.dumps({"choices": [{"index": 0, "delta": {"content": "x" * 20_000}}]})
+    while peer.request() is not None:
+        peer.begin_stream()
+        while not peer.wait_closed(pause):
+            peer.chunk(f"data: {piece}\n\n".encode())
+
+
+def test_an_answer_without_end_is_given_up(tmp_path: Path) -> None:
+    with lab(tmp_path) as runs, serving(lambda peer: talking(peer, 0.0001)) as server:
+        runs.models(server.url)
+        done = measured(runs, "-p", "--no-session", "--store", "off", "--time-limit", "25", "hello", env={})
+    assert done.code == 1
+    assert "the answer does not end: it is larger than 16 MiB" in done.err
+    assert done.rss < MOST_RSS
+
+
+def test_a_time_limit_ends_an_answer_without_end(tmp_path: Path) -> None:
+    with lab(tmp_path) as runs, serving(lambda peer: talking(peer, 0.02)) as server:
+        runs.models(server.url)
+        done = measured(runs, "-p", "--store", "off", "--time-limit", "2", "hello", env={})
+    assert done.code == 3, done.err
+    assert done.seconds < 6
+    assert done.rss < MOST_RSS

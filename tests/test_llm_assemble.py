@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from vikingpi.errors import BadResponse
 from vikingpi.events import MessageUpdate
-from vikingpi.llm.assemble import MessageBuilder, parse_arguments
+from vikingpi.llm.assemble import MOST_CHARACTERS, MessageBuilder, parse_arguments
 from vikingpi.llm.base import CallDelta, Delta, Finish, TextDelta, ThinkingDelta, UsageDelta
 from vikingpi.llm.scripted import scripted_model
 from vikingpi.messages import TextPart, ThinkingPart, ToolCall, Usage
@@ -150,3 +150,24 @@ def test_arguments_that_are_no_object_are_kept_as_text(text: str) -> None:
 
 def test_arguments_are_decoded() -> None:
     assert parse_arguments('{"a": [1]}') == ({"a": [1]}, "")
+
+
+PIECES: dict[str, Callable[[str], Delta]] = {
+    "text": TextDelta,
+    "thinking": lambda text: ThinkingDelta(text, None),
+    "arguments": lambda text: CallDelta("0", "c", "read", text),
+}
+
+
+@pytest.mark.parametrize("size", [200, 20_000])
+@pytest.mark.parametrize("kind", PIECES)
+def test_an_answer_without_end_is_an_error(kind: str, size: int) -> None:
+    builder = MessageBuilder(scripted_model("m"), "low", lambda: 0)
+    piece, fed_pieces = PIECES[kind]("x" * size), 0
+    with pytest.raises(BadResponse, match="does not end: it is larger than 16 MiB") as caught:
+        while fed_pieces * size <= MOST_CHARACTERS:
+            builder.feed(piece)
+            fed_pieces += 1
+    assert not caught.value.retryable
+    assert fed_pieces * (size + 8) > MOST_CHARACTERS - size - 8
+    assert len(builder.partial("error", "x").text) in (0, fed_pieces * size)

@@ -16,10 +16,11 @@ from vpi_lab import Tty, lab
 from vikingpi.messages import AssistantMessage, TextPart, Usage, UserMessage
 from vikingpi.safetext import cells, plain
 from vikingpi.ui.blocks import blocks_of
-from vikingpi.ui.printer import Printer, print_past
+from vikingpi.ui.printer import Printer
 from vikingpi.ui.render import Painter
 from vikingpi.ui.rows import Row
 from vikingpi.ui.theme import Depth, Theme
+from vikingpi.ui.transcript import Transcript
 
 DEPTHS: tuple[Depth, ...] = ("none", "16", "256", "true")
 STYLES = re.compile(r"\x1b\[[0-9;]*m")
@@ -96,7 +97,7 @@ def painted(text: str, depth: Depth) -> list[str]:
     printer.text(rows)
     printer.prose(rows, hang=2)
     answer = AssistantMessage((TextPart(text),), "", "", "", Usage(), "stop", 0)
-    print_past(printer, [UserMessage((TextPart(text),), 0), answer], 1)
+    Transcript(printer).past([UserMessage((TextPart(text),), 0), answer], 1)
     return lines
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vikingpi.safetext import Cleaner, ascii_json, cells, cut_cells, literal, one_line, plain, wrapped
+from vikingpi.safetext import Cleaner, ascii_json, cells, cut_cells, is_seen, literal, one_line, plain, wrapped
 
 HOSTILE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\u200b\ufeff]")
 
@@ -165,3 +165,13 @@ def test_broken_lines_fit_and_lose_only_blanks(text: str, limit: int) -> None:
     lines = wrapped(text, limit)
     assert all(cells(line) <= limit for line in lines)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+
+
+@pytest.mark.parametrize("text", ["a b.txt", "\u0645\u06cc\u200c\u062e", "\u2764\ufe0f", "\u9879\u76ee", ""])
+def test_a_name_without_anything_invisible_is_seen(text: str) -> None:
+    assert is_seen(text)
+
+
+@pytest.mark.parametrize("text", ["a\u202eb", "a\tb", "a\nb", "a\xa0b", "\x1b[m", "a\u3164", "\udcff", "a\u200d"])
+def test_a_name_with_something_invisible_is_not(text: str) -> None:
+    assert not is_seen(text)

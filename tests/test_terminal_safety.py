@@ -233,6 +233,34 @@ def test_nothing_hostile_passes_through_the_interactive_program(tmp_path: Path) 
         assert (terminal.screen.title, terminal.screen.icon_name) == ("", "")
 
 
+def test_files_with_names_that_are_not_seen_are_not_completed(tmp_path: Path) -> None:
+    with lab(tmp_path) as runs:
+        runs.config()
+        for at, evil in enumerate(text for text in EVIL if "/" not in text and "\x00" not in text):
+            (runs.work / f"zb{at}{evil}txt.exe").touch()
+            (runs.work / f"y{evil}").mkdir()
+            (runs.work / f"y{evil}" / "inner").touch()
+        (runs.work / "zbseen.txt").touch()
+        terminal = Tty(runs, columns=120)
+        try:
+            terminal.wait("ctx 0")
+            for line in ("see ./z", "/export z"):
+                terminal.send(f"{line}\t")
+                terminal.wait(f"{line}bseen.txt")
+                terminal.send("\x15")
+            terminal.send("see @z")
+            terminal.wait("> zbseen.txt")
+            terminal.send("\x15")
+            terminal.send("see ./y\t@y")
+            terminal.read(0.5)
+            terminal.send("\x15\x04")
+            terminal.end()
+        finally:
+            terminal.close()
+        assert FORBIDDEN.search(terminal.raw) is None
+        assert "txt.exe" not in terminal.text()
+
+
 def test_a_session_file_of_a_stranger_is_shown_as_text(tmp_path: Path) -> None:
     with lab(tmp_path) as runs:
         assert runs.run("-p", "SAY: first").returncode == 0

@@ -224,6 +224,13 @@ def test_processes_outside_are_not_seen_and_none_stays_behind(tmp_path: Path) ->
 
 
 @caged
+def test_nothing_is_said_to_run_on_when_the_cage_is_gone(tmp_path: Path) -> None:
+    said = [bash(tmp_path, command) for command in ["true"] * 12 + ["sleep 79.25 & true", "setsid sleep 79.25 & true"]]
+    assert set(said) == {"(no output)"}
+    assert "79.25" not in _commands()
+
+
+@caged
 def test_a_time_out_ends_everything_inside(tmp_path: Path) -> None:
     said = bash(tmp_path, "trap '' TERM; (trap '' TERM; sleep 78.25) & sleep 78.5", timeout=1.0)
     assert "timed out after 1 seconds" in said

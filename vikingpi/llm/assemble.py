@@ -13,6 +13,9 @@ from vikingpi.events import DeltaKind, MessageUpdate
 from vikingpi.llm.base import CallDelta, Delta, Finish, Model, TextDelta, ThinkingDelta, UsageDelta
 from vikingpi.messages import AssistantMessage, StopReason, TextPart, ThinkingPart, ToolCall, Usage
 
+MOST_CHARACTERS = 16 * 1024 * 1024
+_PIECE = 8  # what a piece counts for beside its characters: many small ones need memory too
+
 
 class _Kinds(NamedTuple):
     start: DeltaKind
@@ -82,15 +85,19 @@ class MessageBuilder:
         self._open: int | None = None
         self._usage: Usage | None = None
         self._finish: Finish | None = None
+        self._size = 0
 
     def feed(self, delta: Delta) -> tuple[MessageUpdate, ...]:
-        """Take one delta and return what it changed, in order."""
+        """Take one delta and return what it changed, in order; raise BadResponse for an answer that does not end."""
         match delta:
             case TextDelta(text):
+                self._grow(text)
                 return self._feed_text(text) if text else ()
             case ThinkingDelta(text, signature):
+                self._grow(text)
                 return self._feed_text(text, delta) if text or signature else ()
             case CallDelta():
+                self._grow(delta.arguments)
                 return self._feed_call(delta)
             case UsageDelta(usage):
                 self._usage = usage
@@ -129,6 +136,14 @@ class MessageBuilder:
             duration_ms=max(0, now - self._started),
             thinking_level=self._level,
         )
+
+    def _grow(self, piece: str) -> None:
+        self._size += len(piece) + _PIECE
+        if self._size > MOST_CHARACTERS:
+            raise BadResponse(
+                f"the answer does not end: it is larger than {MOST_CHARACTERS // 1024**2} MiB",
+                hint="limit the model's output with maxTokens in models.json, or choose another model",
+            )
 
     def _feed_text(self, text: str, thought: ThinkingDelta | None = None) -> tuple[MessageUpdate, ...]:
         out: list[MessageUpdate] = []

@@ -58,7 +58,7 @@ class Groups:
 
 class Command(NamedTuple):
     """`timeout` in seconds; `changed` is called at most ten times a second while output comes; `prefix` stands before
-    the shell."""
+    the shell: a cage, with which everything in it ends."""
 
     text: str
     cwd: Path
@@ -89,6 +89,8 @@ async def run(command: Command, output: Output, groups: Groups) -> Ending:
             await end(family)
             await asyncio.wait({exited}, timeout=_GRACE)
         await _settle(drained, command, output)
+        if command.prefix:
+            await _cage_closed(group)
     except asyncio.CancelledError:
         try:
             await end(family)
@@ -99,7 +101,7 @@ async def run(command: Command, output: Output, groups: Groups) -> Ending:
         raise
     code = process.returncode
     code = 128 - code if code is not None and code < 0 else code or 0
-    if is_running(group):
+    if not command.prefix and is_running(group):
         return Ending(how, code, group)
     groups.discard(group)
     return Ending(how, code)
@@ -113,6 +115,16 @@ async def end(family: Family) -> None:
     finally:
         family.send(signal.SIGKILL)
     await _gone(family)
+
+
+async def _cage_closed(group: int) -> None:
+    """Wait for what ends with its cage: the cage's own first process does so a moment after the program."""
+    until = time.monotonic() + _GRACE
+    while is_running(group):
+        if time.monotonic() > until:
+            send(group, signal.SIGKILL)
+            return
+        await asyncio.sleep(_POLL)
 
 
 async def _gone(family: Family) -> None:

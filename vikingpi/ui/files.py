@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from vikingpi.safetext import is_seen
 from vikingpi.tools.globs import walk
 from vikingpi.tools.helper import program
 from vikingpi.ui.menu import NOTHING, Item, Offer, Source
@@ -123,7 +124,10 @@ def path_source(folder: Callable[[], Path], text: str) -> Source:
 
 
 def listed(beginning: str, folder: Path, most: int = 500) -> tuple[str, ...]:
-    """Return the paths that begin like this, a folder with a slash at its end; hidden ones only where asked for."""
+    """Return the paths that begin like this, a folder with a slash at its end; hidden ones only where asked for.
+
+    What would not be seen as it is, such as a name with a text direction mark, is left out.
+    """
     head, _, name = beginning.rpartition("/")
     place = f"{head}/" if "/" in beginning else ""
     try:
@@ -131,7 +135,8 @@ def listed(beginning: str, folder: Path, most: int = 500) -> tuple[str, ...]:
             found = [(entry.name, entry.is_dir()) for entry in entries if entry.name.startswith(name)]
     except (OSError, ValueError):
         return ()
-    shown = sorted(entry for entry in found if name.startswith(".") or not entry[0].startswith("."))
+    wanted = (entry for entry in found if name.startswith(".") or not entry[0].startswith("."))
+    shown = sorted(entry for entry in wanted if is_seen(entry[0]))
     return tuple(f"{place}{entry}{'/' if is_folder else ''}" for entry, is_folder in shown[:most])
 
 
@@ -156,8 +161,7 @@ def _list(folder: Path) -> tuple[_Path, ...]:
         names = _first(f"{path}/" if is_folder else path for path, is_folder in found)
     else:
         names = _with_folders(_first(files))
-    printable = (name for name in names if name.isprintable())
-    return tuple(_Path(name, name.lower(), name.rstrip("/").rfind("/") + 1) for name in printable)
+    return tuple(_Path(name, name.lower(), name.rstrip("/").rfind("/") + 1) for name in filter(is_seen, names))
 
 
 def _first(names: Iterable[str]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from vikingpi.command import Command
+from vikingpi.safetext import is_seen
 
 
 class Item(NamedTuple):
@@ -39,9 +40,10 @@ def items_for(commands: tuple[Command, ...], text: str) -> tuple[Item, ...]:
         return tuple(
             Item(f"/{command.name}", command.description, f"/{command.name}")
             for command in commands
-            if command.name.startswith(name)
+            if command.name.startswith(name) and is_seen(command.name)
         )
-    words = next((c.complete() for c in commands if c.name == name and c.complete is not None), ())
+    offered = next((c.complete() for c in commands if c.name == name and c.complete is not None), ())
+    words = [word for word in offered if is_seen(word)]
     wanted = argument.lower()
     if argument in words:
         return ()

@@ -178,7 +178,7 @@ class View:
             if fragments:
                 fragments.append(("", "\n"))
             style = "class:menu.selected" if selected else "class:menu"
-            label = f"{'> ' if selected else '  '}{item.label}"
+            label = f"{'> ' if selected else '  '}{safetext.literal(item.label)}"
             about = cut_cells(safetext.one_line(item.about, columns), max(0, columns - column - 3))
             fragments.append((style, cut_cells(label, columns)))
             if about:
