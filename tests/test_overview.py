@@ -254,6 +254,15 @@ def test_an_answer_that_only_says_that_it_was_read_is_left_out() -> None:
     assert overview.count("ORCHID") == 1 + overview.split("## Current State")[0].count("ORCHID")
 
 
+def test_a_masked_value_in_an_answer_or_output_is_no_fact() -> None:
+    masked = "api_key = [masked:openai:1a2b]"
+    overview = of(
+        user("look", "e1"),
+        assistant(f"{masked}\nThe port is 8443.", "e2", call("bash", {"command": "env"}, f"{masked}\n" + "x\n" * 200)),
+    )
+    assert section(overview, "Key Facts & Decisions") == ["Agent: The port is 8443."]
+
+
 def test_code_keeps_its_blanks() -> None:
     command = "printf 'a:\\n    b: 1'  > x.yml"
     overview = of(user("Write `if x:\n    y`  here", "e1"), assistant("", "e2", call("bash", {"command": command}, "")))

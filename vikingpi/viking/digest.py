@@ -33,6 +33,7 @@ Lines = dict[str, list[str]]
 NOT_ANSWERED = "Not answered yet: "
 FAILED_LAST = "Failed last: "
 
+_MASKED = "[masked:"
 _HEAD, _TAIL = 4000, 2000
 _SHORT = 160
 _CHANGES = {"edit": "edited", "write": "written"}
@@ -169,6 +170,9 @@ class _Reader:
         self._issues = [issue for issue in self._issues if not any(_speaks_of(issue, words) for words in told)]
 
     def _fact(self, who: str, fact: str) -> None:
+        # A value that was masked is no value any more.
+        if _MASKED in fact:
+            return
         folded = _folded(fact)
         if not re.search(rf"(?<![\w-]){re.escape(folded)}(?![\w-])", self._said):
             self._facts.append(f"{who}: {fact}")
