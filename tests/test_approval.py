@@ -1,11 +1,13 @@
 import asyncio
-from collections.abc import Sequence
+import signal
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from test_commands_choices import FakeChooser, call, play
-from vpi_lab import Tty, lab
+from vpi_lab import Lab, Tty, lab
 
 from vikingpi.agent.hooks import Block
 from vikingpi.app.app import App
@@ -195,7 +197,7 @@ def test_a_command_is_asked_about_in_the_chat_and_refused_on_a_pipe(tmp_path: Pa
             tty.read(0.2)
             tty.send("\r")
             tty.wait("Run this command?")
-            tty.read(0.6)
+            tty.read(0.9)
             tty.send("3")
             tty.wait("refused this call")
             assert not (runs.work / "made").exists()
@@ -205,7 +207,7 @@ def test_a_command_is_asked_about_in_the_chat_and_refused_on_a_pipe(tmp_path: Pa
             tty.read(0.2)
             tty.send("\r")
             tty.wait("> 1. yes")
-            tty.read(0.6)
+            tty.read(0.9)
             tty.send("\r")
             tty.wait("OV -")
             tty.read(1.0)
@@ -214,5 +216,116 @@ def test_a_command_is_asked_about_in_the_chat_and_refused_on_a_pipe(tmp_path: Pa
             tty.wait("approval edits")
             tty.send("\x04")
             assert tty.end() == 0
+        finally:
+            tty.close()
+
+
+@contextmanager
+def asked(
+    folder: Path, prompt: str, *, draft: str = "", rows: int = 30, columns: int = 100
+) -> Generator[tuple[Lab, Tty]]:
+    """Open a question about a call in a chat, `draft` typed before it opened."""
+    with lab(folder) as runs:
+        tty = Tty(runs, "--approve", "ask", "--store", "off", rows=rows, columns=columns)
+        try:
+            tty.wait("OV -")
+            tty.read(0.3)
+            tty.send(prompt)
+            tty.read(0.3)
+            tty.send("\r")
+            tty.read(0.5)
+            tty.send(draft)
+            tty.wait("4. no, and say why")
+            yield runs, tty
+        finally:
+            tty.close()
+
+
+def test_text_that_is_typed_when_a_question_opens_answers_nothing_and_stays(tmp_path: Path) -> None:
+    with asked(tmp_path, "SLOW: 2\nRUN: touch made", draft="please do step") as (runs, tty):
+        tty.read(1.0)
+        for key in (*" 2 first, not this", "\r"):
+            tty.send(key)
+            tty.read(0.05)
+        for key in "1\r":
+            tty.read(0.9)
+            tty.send(key)
+        tty.read(0.5)
+        assert not (runs.work / "made").exists()
+        screen = tty.wait("> please do step 2 first, not this1")
+        assert "4. no, and say why" in screen
+        assert "OV -" in screen
+        tty.send("\x1b[B")
+        tty.wait("> 1. yes")
+        tty.send("\r")
+        tty.read(0.9)
+        assert not (runs.work / "made").exists()
+        tty.send("\r")
+        tty.wait("Noted.")
+        assert (runs.work / "made").exists()
+        assert "> please do step 2 first, not this1" in tty.text()
+
+
+def test_keys_without_a_pause_or_with_others_around_them_are_no_answer(tmp_path: Path) -> None:
+    with asked(tmp_path, "RUN: touch made") as (runs, tty):
+        for burst in ("1", "1\r", "\r"):
+            tty.send(burst)
+            tty.read(0.1)
+        for burst in ("2 first", "\x1b[200~1\x1b[201~", "1\r1"):
+            tty.send("\x15")
+            tty.read(0.9)
+            tty.send(burst)
+            tty.read(0.5)
+        assert not (runs.work / "made").exists()
+        tty.send("\x15")
+        tty.read(0.9)
+        tty.send("3")
+        tty.wait("refused this call")
+
+
+@pytest.mark.parametrize("columns", [40, 100])
+def test_a_question_shows_all_that_it_asks_about(tmp_path: Path, columns: int) -> None:
+    command = f"echo {'界x' * 300}; rm the-end"
+    with asked(tmp_path, f"RUN: {command}", columns=columns, rows=20) as (_, tty):
+        seen = ""
+        for _ in range(9):
+            tty.read(0.15)
+            seen += "\n".join(tty.screen.display).replace(" ", "").replace("\n", "")
+            tty.send("\x1b[6~")
+        assert "rmthe-end" in seen
+        tty.wait("of ")
+
+
+def test_what_comes_in_one_burst_with_an_answer_answers_nothing_else(tmp_path: Path) -> None:
+    with asked(tmp_path, "RUN: touch made\nRUN: touch made-too") as (runs, tty):
+        tty.read(0.9)
+        tty.send("\x031\r1 more")
+        tty.wait("1 more")
+        tty.wait("refused this call")
+        tty.read(0.9)
+        assert not (runs.work / "made").exists()
+        assert not (runs.work / "made-too").exists()
+
+
+@pytest.mark.parametrize("rows", [8, 10, 12])
+def test_a_question_has_its_answers_on_a_low_terminal(tmp_path: Path, rows: int) -> None:
+    command = f"echo {'x' * 300}"
+    with asked(tmp_path, f"RUN: {command}", rows=rows, columns=60) as (_, tty):
+        tty.read(0.3)
+        screen = "\n".join(tty.screen.display)
+        for text in ("echo xxx", "Run this command?", "1. yes", "3. no", "4. no, and say why", "\n>"):
+            assert text in screen
+
+
+def test_an_interrupt_on_a_terminal_that_only_prints_says_how_to_go_on(tmp_path: Path) -> None:
+    with lab(tmp_path) as runs:
+        tty = Tty(runs, "--store", "off", env={"TERM": "dumb"})
+        try:
+            tty.wait("\n>")
+            tty.send("SAY: hello\n")
+            tty.wait("\nhello")
+            tty.process.send_signal(signal.SIGINT)
+            tty.wait("to go on: vpi --session")
+            assert tty.end() == 130
         finally:
             tty.close()

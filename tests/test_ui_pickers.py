@@ -91,7 +91,7 @@ def test_the_tree_labels_and_moves_and_writes_nothing_else(runs: Lab) -> None:
         before = len(runs.entries())
         tty.send("\r")
         tty.wait("left behind")
-        tty.read(0.5)
+        tty.read(0.9)
         tty.send("\r")
         tty.wait("Your prompt is in the editor")
         tty.read(0.2)

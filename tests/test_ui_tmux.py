@@ -89,6 +89,24 @@ def test_it_stops_and_comes_back_with_its_text_and_no_debris(tmux: Tmux) -> None
     assert screen.count("OV ✓") == 1
 
 
+@pytest.mark.parametrize(("name", "shown"), [("ask", "Go on?"), ("model", "type to search")])
+def test_it_stops_within_a_question_and_nothing_is_answered_by_that(tmux: Tmux, name: str, shown: str) -> None:
+    tmux.open("bash", "--norc", "--noprofile", "-i")
+    tmux.wait("sh>")
+    tmux("send-keys", " ".join(tmux.child), "Enter")
+    tmux.wait("OV ✓")
+    tmux("send-keys", f"/list {name}", "Enter")
+    tmux.wait(shown)
+    tmux("send-keys", "C-z")
+    assert shown not in tmux.wait("Stopped").split("Stopped")[1]
+    tmux("send-keys", "fg", "Enter")
+    screen = tmux.wait(shown)
+    time.sleep(0.3)
+    assert shown in tmux.screen(), screen
+    tmux("send-keys", "Escape")
+    tmux.wait("OV ✓")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="children are read from /proc")
 def test_it_takes_the_terminal_back_when_others_have_stopped_it(tmux: Tmux) -> None:
     tmux.open("bash", "--norc", "--noprofile", "-i")

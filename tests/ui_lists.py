@@ -11,7 +11,7 @@ from ui_fake import MODEL, FakeApp, text_answer
 from vikingpi.app.first_run import FirstRun
 from vikingpi.app.options import RunOptions
 from vikingpi.app.wiring import prepare
-from vikingpi.commands.chooser import Chooser
+from vikingpi.commands.chooser import Chooser, Option
 from vikingpi.commands.controls import Controls
 from vikingpi.commands.model import model_choices
 from vikingpi.commands.resume import session_choices
@@ -139,7 +139,9 @@ class Stored:
 
 
 async def show(app: FakeApp, chooser: Chooser, name: str) -> str:
-    """Show a list until something is chosen."""
+    """Show a list, or with `ask` a question, until something is chosen."""
+    if name == "ask":
+        return await chooser.confirm("Go on?", "", (Option("yes", "yes"), Option("no", "no"))) or "left"
     controls = Controls(Sessions(), Tree(), Models(), Approval(), Export(), Stored())
     if name == "first":
         prepared = prepare(RunOptions(), {"VPI_HOME": "/home/me/.vpi", "HOME": "/home/me"}, Path("/"))

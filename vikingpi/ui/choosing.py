@@ -14,6 +14,7 @@ from vikingpi.session.tree import build_context
 from vikingpi.tools.helper import program
 from vikingpi.ui.desk import Desk, Terminal
 from vikingpi.ui.picker import Asker
+from vikingpi.ui.question import Pauses, Questioner
 from vikingpi.ui.theme import choose_theme
 
 PAST_TURNS = 3
@@ -27,6 +28,9 @@ class TerminalChooser:
     def __init__(self, desk: Desk, terminal: Terminal) -> None:
         self._desk = desk
         self._asker = Asker(desk.screen, terminal.size, terminal.theme.glyphs)
+        pauses = Pauses()
+        desk.screen.key_processor.before_key_press += pauses.key
+        self._questioner = Questioner(desk.screen, terminal.size, desk.view, desk.editor, pauses)
 
     async def choose(self, choices: Choices) -> str | None:
         return await self._asker.choose(choices)
@@ -35,7 +39,7 @@ class TerminalChooser:
         return await self._asker.text(question)
 
     async def confirm(self, question: str, body: str, answers: Sequence[Option]) -> str | None:
-        return await self._asker.confirm(question, body, answers)
+        return await self._questioner.confirm(question, body, answers)
 
     async def copy(self, text: str) -> str:
         """Use the desktop's program where there is one, else ask the terminal (OSC 52)."""

@@ -1,10 +1,9 @@
-"""Lists and questions that have the terminal to themselves for a while, above or in place of the editor."""
+"""Lists and questions that have the terminal to themselves for a while, in place of the editor."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Protocol
@@ -13,6 +12,7 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.filters import Condition, FilterOrBool
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input
+from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import Layout, Window
@@ -20,18 +20,15 @@ from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.styles import Style
 
-from vikingpi import safetext
-from vikingpi.commands.chooser import Choices, Option
+from vikingpi.commands.chooser import Choices
 from vikingpi.safetext import cut_cells
 from vikingpi.ui.input import typed
 from vikingpi.ui.keys import bind_reports
 from vikingpi.ui.listing import Listing
 from vikingpi.ui.picker_view import PickerView
 from vikingpi.ui.screen import ESCAPE_SECONDS
-from vikingpi.ui.status import unjoined
 from vikingpi.ui.theme import BAR_STYLES, Glyphs
 
-SETTLE_SECONDS = 0.4
 _FAR = 1_000_000
 
 
@@ -144,7 +141,7 @@ class Asker:
         def _(event: KeyPressEvent) -> None:
             answer.extend(typed(event.data).replace("\n", " "))
 
-        _bind_leaving(keys)
+        bind_leaving(keys)
 
         def fragments() -> StyleAndTextTuples:
             head = cut_cells(question, self._size()[1] - 1)
@@ -153,114 +150,62 @@ class Asker:
         async with self._screen.away():
             return await self._run(fragments, keys, full=False)
 
-    async def confirm(self, question: str, body: str, answers: Sequence[Option]) -> str | None:
-        """Ask in place of the editor. Keys that were meant for the editor do not count as an answer."""
-        async with self._screen.away():
-            view = _Question(question, body, answers, self._size)
-            return await self._run(view.fragments, _question_keys(view, time.monotonic()), full=False)
-
     async def _run(self, fragments: Callable[[], StyleAndTextTuples], keys: KeyBindings, *, full: bool) -> str | None:
-        bind_reports(keys, lambda text: None)
         control = FormattedTextControl(fragments, focusable=True, show_cursor=True)
-        application: Application[str | None] = Application(
-            layout=Layout(Window(control, wrap_lines=False, dont_extend_height=not full)),
-            key_bindings=keys,
-            style=Style.from_dict(BAR_STYLES),
-            full_screen=full,
-            erase_when_done=True,
-            input=self._screen.input,
-            output=self._screen.output,
-            color_depth=self._screen.color_depth,
-            terminal_size_polling_interval=None,
-        )
-        application.ttimeoutlen = application.timeoutlen = ESCAPE_SECONDS
+        layout = Layout(Window(control, wrap_lines=False, dont_extend_height=not full))
+        return await run_on(self._screen, layout, keys, full=full)
 
-        def ended(future: asyncio.Future[int]) -> None:
-            if application.is_running and not application.is_done:
-                application.exit(result=None)
 
-        # The chat's own end, by a signal too, waits for what has the terminal.
-        chat = self._screen.future
+async def run_on(
+    stage: Stage,
+    layout: Layout,
+    keys: KeyBindings,
+    key_pressed: Callable[[object], None] = lambda _: None,
+    left_over: Callable[[str], None] = lambda _: None,
+    *,
+    full: bool = False,
+) -> str | None:
+    """Run a layout in place of what has the stage. `key_pressed` is called before each key, `left_over` with what
+    was typed in one burst with the last one; otherwise that is dropped, never kept for what comes next."""
+    bind_reports(keys, lambda text: None)
+
+    @keys.add("c-z")
+    def _(event: KeyPressEvent) -> None:
+        event.app.suspend_to_background()
+
+    application: Application[str | None] = Application(
+        layout=layout,
+        key_bindings=keys,
+        style=Style.from_dict(BAR_STYLES),
+        full_screen=full,
+        erase_when_done=True,
+        input=stage.input,
+        output=stage.output,
+        color_depth=stage.color_depth,
+        terminal_size_polling_interval=None,
+    )
+    application.ttimeoutlen = application.timeoutlen = ESCAPE_SECONDS
+    application.key_processor.before_key_press += key_pressed
+
+    def ended(future: asyncio.Future[int]) -> None:
+        if application.is_running and not application.is_done:
+            application.exit(result=None)
+
+    # The chat's own end, by a signal too, waits for what has the terminal.
+    chat = stage.future
+    if chat is not None:
+        chat.add_done_callback(ended)
+    try:
+        return await application.run_async(handle_sigint=False, set_exception_handler=False)
+    finally:
+        left_over("".join(typed(key.data) for key in get_typeahead(stage.input) if len(key.data) == 1))
         if chat is not None:
-            chat.add_done_callback(ended)
-        try:
-            return await application.run_async(handle_sigint=False, set_exception_handler=False)
-        finally:
-            if chat is not None:
-                chat.remove_done_callback(ended)
+            chat.remove_done_callback(ended)
 
 
-class _Question:
-    """A text and answers below it."""
+def bind_leaving(keys: KeyBindings) -> None:
+    """Bind what leaves without an answer."""
 
-    def __init__(
-        self, question: str, body: str, answers: Sequence[Option], size: Callable[[], tuple[int, int]]
-    ) -> None:
-        self.answers = answers
-        self.at = 0
-        self.first = 0
-        self._question = question
-        self._lines = body.split("\n") if body else []
-        self._size = size
-
-    @property
-    def room(self) -> int:
-        return max(1, self._size()[0] - len(self.answers) - 4)
-
-    def turn(self, sign: int) -> None:
-        """Scroll the text by a page."""
-        self.first = max(0, min(len(self._lines) - self.room, self.first + sign * self.room))
-
-    def fragments(self) -> StyleAndTextTuples:
-        columns = self._size()[1] - 1
-        out: StyleAndTextTuples = []
-        shown = self._lines[self.first : self.first + self.room]
-        for line in shown:
-            style = {"+": "fg:ansigreen", "-": "fg:ansired"}.get(line[:1], "")
-            out += [(style, cut_cells(unjoined(safetext.plain(line).expandtabs(4)), columns)), ("", "\n")]
-        if len(shown) < len(self._lines):
-            out += [("class:rule", f"({len(self._lines)} lines, PageUp and PageDown)"), ("", "\n")]
-        out += [("bold", cut_cells(safetext.one_line(self._question, columns), columns))]
-        for n, answer in enumerate(self.answers):
-            style = "class:menu.selected" if n == self.at else "class:menu"
-            label = f"{'> ' if n == self.at else '  '}{n + 1}. {answer.label}"
-            about = f"  {answer.about}" if answer.about else ""
-            out += [("", "\n"), (style, label), ("class:menu.about", cut_cells(about, max(0, columns - len(label))))]
-        return out
-
-
-def _question_keys(view: _Question, opened: float) -> KeyBindings:
-    keys = KeyBindings()
-
-    def settled() -> bool:
-        return time.monotonic() - opened > SETTLE_SECONDS
-
-    @keys.add("up")
-    def _(event: KeyPressEvent) -> None:
-        view.at = max(0, view.at - 1)
-
-    @keys.add("down")
-    def _(event: KeyPressEvent) -> None:
-        view.at = min(len(view.answers) - 1, view.at + 1)
-
-    for key, sign in (("pageup", -1), ("pagedown", 1)):
-        _bind(keys, key, partial(view.turn, sign))
-
-    @keys.add("enter")
-    def _(event: KeyPressEvent) -> None:
-        if settled():
-            event.app.exit(result=view.answers[view.at].key)
-
-    @keys.add(Keys.Any)
-    def _(event: KeyPressEvent) -> None:
-        if settled() and event.data.isdecimal() and 0 < int(event.data) <= len(view.answers):
-            event.app.exit(result=view.answers[int(event.data) - 1].key)
-
-    _bind_leaving(keys)
-    return keys
-
-
-def _bind_leaving(keys: KeyBindings) -> None:
     @keys.add("escape")
     @keys.add("c-c")
     def _(event: KeyPressEvent) -> None:

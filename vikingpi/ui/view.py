@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from prompt_toolkit.filters import Condition
@@ -26,6 +27,7 @@ from vikingpi.ui.transcript import Transcript
 EDITOR_ROWS = 6
 MENU_ROWS = 6
 QUEUED_ROWS = 5
+QUESTION_ROWS = 12
 FRAME_SECONDS = 0.05
 
 
@@ -191,9 +193,9 @@ class View:
         """Return how many rows the editor may have."""
         return max(1, min(EDITOR_ROWS, self._size()[0] // 3))
 
-    def roomy(self) -> bool:
+    def roomy(self, least: int = 8) -> bool:
         """Tell whether there is room for more than the editor and the status bar."""
-        return self._size()[0] >= 8
+        return self._size()[0] >= least
 
     def _items(self) -> tuple[tuple[Item, bool], ...]:
         rows, _ = self._size()
@@ -207,8 +209,11 @@ class View:
         return min(limit, used)
 
 
-def make_layout(view: View, editor: Editor) -> Layout:
-    """Build the region: live part, queued texts, rule, editor, rule, menu, status bar."""
+def make_layout(view: View, editor: Editor, question: Callable[[], AnyFormattedText] | None = None) -> Layout:
+    """Build the region: live part, queued texts, rule, editor, rule, menu, status bar.
+
+    A `question` stands in place of what is above the editor.
+    """
 
     def lines(text: Callable[[], AnyFormattedText], shown: Callable[[], bool]) -> ConditionalContainer:
         window = Window(FormattedTextControl(text), dont_extend_height=True)
@@ -227,16 +232,22 @@ def make_layout(view: View, editor: Editor) -> Layout:
         get_line_prefix=prefix,
         dont_extend_height=True,
     )
+    above = [
+        lines(lambda: ANSI("\n".join(view.live())), lambda: bool(view.live())),
+        lines(queued, lambda: view.roomy() and bool(view.queued())),
+        lines(lambda: "", view.roomy),
+    ]
+    roomy = view.roomy
+    if question is not None:
+        above, roomy = [lines(question, lambda: True)], partial(view.roomy, QUESTION_ROWS)
     region = HSplit(
         [
-            lines(lambda: ANSI("\n".join(view.live())), lambda: bool(view.live())),
-            lines(queued, lambda: view.roomy() and bool(view.queued())),
-            lines(lambda: "", view.roomy),
-            lines(view.rule, view.roomy),
+            *above,
+            lines(view.rule, roomy),
             edit,
-            lines(lambda: view.rule(bottom=True), view.roomy),
-            lines(view.menu, lambda: view.roomy() and bool(view.menu())),
-            lines(view.status, lambda: bool(view.status())),
+            lines(lambda: view.rule(bottom=True), roomy),
+            lines(view.menu, lambda: question is None and view.roomy() and bool(view.menu())),
+            lines(view.status, lambda: (question is None or roomy()) and bool(view.status())),
         ]
     )
     return Layout(region, focused_element=edit)
