@@ -19,6 +19,7 @@ def main() -> None:
     a one-shot run. In between the collector works as ever.
     """
     gc.disable()
+    _have_streams()
     try:
         code = run(sys.argv[1:])
         sys.stdout.flush()
@@ -28,6 +29,23 @@ def main() -> None:
         gc.disable()
         gc.freeze()
     sys.exit(code)
+
+
+def _have_streams() -> None:
+    """End here without a standard output; without a standard error, nobody hears what would go there.
+
+    A closed stream is None, and the next file that is opened would get its number.
+    """
+    if sys.stderr is None or sys.stdout is None:
+        import os
+
+        if sys.stderr is None:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, 2)
+            sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - for the life of the process
+        if sys.stdout is None:
+            sys.stderr.write("error: standard output is closed\n")
+            sys.exit(1)
 
 
 def run(argv: list[str]) -> int:

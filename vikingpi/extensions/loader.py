@@ -12,6 +12,8 @@ from vikingpi.errors import ConfigError
 from vikingpi.extensions.api import Extension
 from vikingpi.tools.base import Tool
 
+MODULE_PREFIX = "vpi_extension_"
+
 
 class Loaded(NamedTuple):
     """Everything that extensions have brought, in the order of the files; `notices` name what was left out."""
@@ -64,7 +66,7 @@ def _run(path: Path, extension: Extension) -> None:
     import importlib.util
     import sys
 
-    name = f"vpi_extension_{path.stem}_{abs(hash(os.path.realpath(path)))}"
+    name = f"{MODULE_PREFIX}{path.stem}_{abs(hash(os.path.realpath(path)))}"
     if not path.is_file():
         raise ImportError("it is no file")
     spec = importlib.util.spec_from_file_location(name, path)

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import signal
+import sys
+import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from vikingpi.extensions.loader import MODULE_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from types import FrameType
 
 SIGNALS = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGTERM: 143}
+DEAF_AFTER = 0.5
 
 
 class Interrupts:
     """The first signal cancels the task that watches, a second one ends the process.
 
-    While another program has the terminal, Ctrl+C is that program's.
+    While another program has the terminal, Ctrl+C is that program's. Code that keeps the event loop from running, of
+    an extension for example, does not notice the first signal; a second one, DEAF_AFTER seconds later, breaks it off
+    by SystemExit.
     """
 
     def __init__(self) -> None:
         self._caught: list[signal.Signals] = []
         self._elsewhere = False
+        self._unheard_since = 0.0
 
     @property
     def caught(self) -> signal.Signals | None:
@@ -33,6 +44,7 @@ class Interrupts:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
         def stop(number: signal.Signals) -> None:
+            self._unheard_since = 0.0
             if number == signal.SIGINT and self._elsewhere:
                 return
             self._caught.append(number)
@@ -42,6 +54,20 @@ class Interrupts:
 
         for number in SIGNALS:
             loop.add_signal_handler(number, stop, number)
+            signal.signal(
+                number, self._arrived
+            )  # instead of the loop's own, which does nothing; the loop is still told
+
+    def _arrived(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if not self._unheard_since:
+            self._unheard_since = now
+        elif now - self._unheard_since >= DEAF_AFTER:
+            signal.signal(number, signal.SIG_DFL)
+            culprit = _extension_in(frame)
+            if culprit:
+                _tell(f"the extension {culprit} does not return and was broken off\n")
+            sys.exit(SIGNALS[signal.Signals(number)])
 
     @contextmanager
     def given_away(self) -> Generator[None, None, None]:
@@ -50,3 +76,20 @@ class Interrupts:
             yield
         finally:
             self._elsewhere = False
+
+
+def _tell(text: str) -> None:
+    """Write to standard error, at the very end where the chat has the terminal."""
+    if sys.stderr is sys.__stderr__ or sys.__stderr__ is None:
+        sys.stderr.write(text)
+    else:
+        atexit.register(sys.__stderr__.write, text)
+
+
+def _extension_in(frame: FrameType | None) -> str:
+    """Return the name of the extension whose code runs, empty for none."""
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith(MODULE_PREFIX):
+            return Path(frame.f_code.co_filename).stem
+        frame = frame.f_back
+    return ""

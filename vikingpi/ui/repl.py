@@ -32,6 +32,7 @@ from vikingpi.ui.line_mode import run_lines
 from vikingpi.ui.lines import Line
 from vikingpi.ui.menu import command_in
 from vikingpi.ui.plain import Prompt, write
+from vikingpi.ui.printed import printed_lines
 from vikingpi.ui.render import preload
 from vikingpi.ui.rows import Row
 from vikingpi.ui.status import git_branch
@@ -202,7 +203,8 @@ async def run_repl(
             return await run_lines(app, prompts, sys.stdin, sys.stdout, relay.to)
         repl = Repl(app, places, open_terminal(app.settings.theme, os.environ), interrupts)
         relay.to(repl.event)
-        return await repl.run(prompts, first)
+        with printed_lines(repl.event):
+            return await repl.run(prompts, first)
     finally:
         session = app.parts.session
         if session.path is not None and session.path.exists():

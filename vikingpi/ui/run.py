@@ -7,7 +7,9 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
+from typing import TextIO
 
 from vikingpi.agent.attach import attach_files
 from vikingpi.app.app import App
@@ -29,19 +31,27 @@ Prompt = tuple[str, tuple[ImagePart, ...]]
 
 def run_options(options: RunOptions) -> int:
     """Run the program and return the exit code; ConfigError and SessionError before anything ran."""
+    chat = not options.print_answer and options.mode == "text" and _is_terminal(sys.stdin, sys.stdout)
+    if chat and not options.export and not options.list_models:
+        return _run_options(options, sys.stdout, interactive=True)
+    out = sys.stdout
+    with redirect_stdout(sys.stderr):  # standard output is for the answer; an extension's print() goes beside it
+        return _run_options(options, out, interactive=chat)
+
+
+def _run_options(options: RunOptions, out: TextIO, *, interactive: bool) -> int:
     env, cwd = dict(os.environ), _working_directory()
     if options.export:
         from vikingpi.app.export import run_export
 
-        return run_export(options, env, cwd, sys.stdout, sys.stderr)
-    interactive = not options.print_answer and options.mode == "text" and _is_terminal(sys.stdin, sys.stdout)
+        return run_export(options, env, cwd, out, sys.stderr)
     if interactive and not options.list_models:
         from vikingpi.ui.trust_question import ask_trust
 
-        options = ask_trust(options, env, cwd, sys.stdin, sys.stdout)
+        options = ask_trust(options, env, cwd, sys.stdin, out)
     prepared = prepare(options, env, cwd)
     if options.list_models:
-        write(sys.stdout, asyncio.run(models_text(prepared.catalog, " ".join(options.words))))
+        write(out, asyncio.run(models_text(prepared.catalog, " ".join(options.words))))
         return 0
     limits = limits_of(options)
     if interactive and any(limits):
@@ -58,13 +68,13 @@ def run_options(options: RunOptions) -> int:
     prompts = _prompts(options, piped, cwd)
     if not prompts:
         raise ConfigError("there is nothing to do: no message and no standard input", hint='try: vpi -p "hello"')
-    return asyncio.run(_run(prepared, "print", prompts))
+    return asyncio.run(_run(prepared, "print", prompts, out))
 
 
 def _chat(prepared: Prepared, prompts: Sequence[Prompt]) -> int:
     """Run the chat; where no model can be used, let the user choose one first."""
     try:
-        return asyncio.run(_run(prepared, "repl", prompts))
+        return asyncio.run(_run(prepared, "repl", prompts, sys.stdout))
     except NoModel as error:
         from vikingpi.ui.desk import is_dumb
         from vikingpi.ui.first_run import DEMO, first_model
@@ -82,10 +92,10 @@ def _chat(prepared: Prepared, prompts: Sequence[Prompt]) -> int:
         return run_demo((), sys.stdout)
     chosen = f"{picked} is your default model now; /model chooses another, /settings lists more, vpi doctor checks all"
     prepared = prepare(prepared.options, prepared.env, prepared.cwd)
-    return asyncio.run(_run(prepared._replace(notices=(*prepared.notices, chosen)), "repl", prompts))
+    return asyncio.run(_run(prepared._replace(notices=(*prepared.notices, chosen)), "repl", prompts, sys.stdout))
 
 
-async def _run(prepared: Prepared, mode: Mode, prompts: Sequence[Prompt]) -> int:
+async def _run(prepared: Prepared, mode: Mode, prompts: Sequence[Prompt], out: TextIO) -> int:
     """Run one user interface. A signal cancels it, a second one ends the process; all is closed in any case."""
     failures: list[VpiError | OSError] = []
     interrupts = Interrupts()
@@ -99,7 +109,7 @@ async def _run(prepared: Prepared, mode: Mode, prompts: Sequence[Prompt]) -> int
             app, reason = None, "signal"
             try:
                 app = build_app(prepared, mode, group.create_task)
-                code = await _interface(app, prepared, mode, prompts, interrupts)
+                code = await _interface(app, prepared, mode, prompts, interrupts, out)
                 reason = "quit"
             except (VpiError, OSError) as error:
                 failures.append(error)
@@ -119,7 +129,7 @@ async def _run(prepared: Prepared, mode: Mode, prompts: Sequence[Prompt]) -> int
 
 
 async def _interface(
-    app: App, prepared: Prepared, mode: Mode, prompts: Sequence[Prompt], interrupts: Interrupts
+    app: App, prepared: Prepared, mode: Mode, prompts: Sequence[Prompt], interrupts: Interrupts, out: TextIO
 ) -> int:
     if mode == "repl":
         from vikingpi.app.chat import equip
@@ -130,7 +140,7 @@ async def _interface(
         places = Places(prepared.paths.history, prepared.paths.state / "images")
         return await run_repl(app, prompts, places, interrupts, first="/resume" if prepared.options.resume else "")
     show = run_json if prepared.options.mode == "json" else run_print
-    return await show(app, prompts, sys.stdout, sys.stderr, app.start, limits_of(prepared.options))
+    return await show(app, prompts, out, sys.stderr, app.start, limits_of(prepared.options))
 
 
 def _prompts(options: RunOptions, piped: Piped, cwd: Path) -> list[Prompt]:

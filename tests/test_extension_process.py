@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from vpi_lab import Lab, Tty, lab
+
+PRINTS = """
+import sys
+print("at import")
+def setup(vpi):
+    print("at setup")
+    vpi.on("turn_start", lambda event, ctx: print("told"))
+    vpi.on("before_agent_start", lambda event, ctx: print("asked"))
+    vpi.on("turn_end", lambda event, ctx: print("to error", file=sys.stderr))
+    vpi.register_tool("shout", "Prints.", {"type": "object"}, lambda arguments, context: print("ran") or "done")
+"""
+SLOW = """
+import time
+from pathlib import Path
+def setup(vpi):
+    def wait(event, ctx):
+        Path("waiting").touch()
+        time.sleep(100)
+    vpi.on({event!r}, wait)
+"""
+OFF = ("--store", "off")
+
+
+def extend(made: Lab, text: str, name: str = "loud") -> None:
+    folder = made.home / "extensions"
+    folder.mkdir()
+    (folder / f"{name}.py").write_text(text)
+
+
+def test_what_an_extension_prints_stays_out_of_the_answer(tmp_path: Path) -> None:
+    with lab(tmp_path) as made:
+        extend(made, PRINTS)
+        done = made.run("-p", *OFF, "SAY: hello")
+        lines = made.run("--mode", "json", *OFF, "SAY: hello").stdout.splitlines()
+        models = made.run("--list-models")
+    assert (done.returncode, done.stdout) == (0, b"hello\n")
+    for text in (b"at import", b"at setup", b"told", b"asked", b"to error"):
+        assert text in done.stderr
+    assert all(isinstance(json.loads(line), dict) for line in lines) and len(lines) > 5
+    assert b"at import" not in models.stdout and b"scripted" in models.stdout
+
+
+def test_what_an_extension_prints_in_the_chat_becomes_lines_of_it(tmp_path: Path) -> None:
+    with lab(tmp_path) as made:
+        extend(made, PRINTS)
+        terminal = Tty(made, *OFF)
+        try:
+            terminal.wait("Ctrl+C twice leaves")
+            terminal.send("SAY: hello\r")
+            terminal.wait("to error")
+            text = terminal.wait("told")
+            terminal.send("SAY: the end\r")
+            text = terminal.wait("the end")
+            terminal.read(0.3)
+            printed = [line.strip() for line in text.splitlines() if "to error" in line or "told" in line]
+            assert printed and set(printed) <= {"told", "to error"}
+            assert len([line for line in terminal.text().splitlines() if "scripted" in line]) <= 2
+        finally:
+            terminal.close()
+
+
+@pytest.mark.parametrize("event", ["tool_call", "before_agent_start", "turn_start"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_second_signal_ends_a_handler_that_does_not_return_and_names_it(
+    tmp_path: Path, event: str, number: signal.Signals, code: int
+) -> None:
+    with lab(tmp_path) as made:
+        extend(made, SLOW.format(event=event), "sleepy")
+        process = made.start("-p", *OFF, "RUN: true")
+        try:
+            until = time.monotonic() + 20
+            while not (made.work / "waiting").exists() and time.monotonic() < until:
+                time.sleep(0.02)
+            begun = time.monotonic()
+            process.send_signal(number)
+            time.sleep(0.7)
+            process.send_signal(number)
+            _, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
+        assert time.monotonic() - begun < 10
+        assert process.returncode == code
+        assert b"the extension sleepy does not return and was broken off" in err and b"Traceback" not in err
+        if event == "tool_call":
+            assert [entry["message"]["role"] for entry in made.entries() if entry["type"] == "message"][:1] == ["user"]
+
+
+def test_in_the_chat_too_and_the_terminal_is_given_back(tmp_path: Path) -> None:
+    with lab(tmp_path) as made:
+        extend(made, SLOW.format(event="tool_call"), "sleepy")
+        terminal = Tty(made, *OFF)
+        try:
+            terminal.wait("Ctrl+C twice leaves")
+            terminal.send("RUN: true\r")
+            until = time.monotonic() + 20
+            while not (made.work / "waiting").exists() and time.monotonic() < until:
+                terminal.read(0.02)
+            terminal.process.send_signal(signal.SIGTERM)
+            terminal.read(0.7)
+            terminal.process.send_signal(signal.SIGTERM)
+            assert terminal.end() == 143
+            assert "the extension sleepy does not return and was broken off" in terminal.text()
+            assert terminal.raw.rstrip().endswith(b"was broken off") and b"\x1b[?2004l" in terminal.raw
+        finally:
+            terminal.close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["-p --no-session hi", "--mode json hi", "--version", "-v", "--help", "sessions", "--list-models", "doctor", ""],
+)
+def test_a_closed_standard_output_is_one_line_and_nothing_is_asked(tmp_path: Path, words: str) -> None:
+    with lab(tmp_path) as made:
+        done = subprocess.run(
+            ["/bin/sh", "-c", f'exec "$0" -B -m vikingpi {words} >&-', sys.executable],
+            cwd=made.work,
+            env=made.environment({}),
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (1, b"error: standard output is closed\n")
+        assert made.requests() == []
+
+
+def test_a_closed_standard_error_is_no_fault(tmp_path: Path) -> None:
+    with lab(tmp_path) as made:
+        extend(made, PRINTS)
+        done = subprocess.run(
+            ["/bin/sh", "-c", 'exec "$0" -B -m vikingpi -p --store off "SAY: hello" 2>&-', sys.executable],
+            cwd=made.work,
+            env=made.environment({}),
+            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (0, b"hello\n")
