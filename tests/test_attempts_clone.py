@@ -149,7 +149,7 @@ def test_no_key_reaches_the_author_of_a_cloned_folder(clone: Clone) -> None:
 def test_what_was_ignored_is_named_once(clone: Clone) -> None:
     notes = "".join(clone.notes.split())
     if not clone.server.received:
-        assert "theOpenVikingkeyofOPENVIKING_BASE_URLisnotsentto" in notes
+        assert "theOpenVikingkeyofOPENVIKING_API_KEYisnotsentto" in notes
         return
     assert notes.count("isnottrusted;ignored:.vpi/config.json(openviking.url,sessionDir)") == 1
     assert ".vpi/extensions/" in notes
