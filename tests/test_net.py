@@ -337,7 +337,7 @@ def test_a_proxy_setting_that_cannot_be_used_is_not_connected(monkeypatch: pytes
 
 def test_an_https_server_that_speaks_plain_http_is_not_connected() -> None:
     # Such a server answers once it has read a line; whether a hello of TLS has the end of one is chance.
-    with serving(answering(200, b"x")) as server, pytest.raises(NotConnected, match="cannot connect|no answer"):
+    with serving(answering(200, b"x")) as server, pytest.raises(NotConnected, match=r"cannot connect|no answer"):
         run(lambda t: t.send("GET", server.url.replace("http:", "https:"), timeout=1))
 
 
