@@ -121,7 +121,12 @@ class Stores:
         self._db.execute("UPDATE store SET last_error = ?, retry_at = ? WHERE id = ?", (error, retry_at, store))
 
     def worked(self, store: int, now: int) -> None:
-        self._db.execute("UPDATE store SET last_error = '', retry_at = 0, last_success = ? WHERE id = ?", (now, store))
+        """Note that the store answers; within half a second of the last such note nothing is written."""
+        self._db.execute(
+            "UPDATE store SET last_error = '', retry_at = 0, last_success = ?"
+            " WHERE id = ? AND (last_error != '' OR retry_at != 0 OR abs(last_success - ?) >= 500)",
+            (now, store, now),
+        )
 
     def rename(self, provisional: str, identity: str) -> StoreRow:
         """Move what was captured under a provisional identity to the one that the server reports."""
@@ -273,6 +278,8 @@ class Messages:
 
     def remove(self, generation: int, rows: Sequence[Row]) -> None:
         """Drop rows as if they had not been captured."""
+        if not rows:
+            return
         with self._database.transaction() as db:
             keys = [(generation, row.seq) for row in rows]
             db.executemany("DELETE FROM message WHERE generation = ? AND seq = ?", keys)
