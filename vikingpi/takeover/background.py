@@ -54,8 +54,7 @@ class Background:
             except TimeoutError:
                 courier.link.log({"event": "retry"})
             self._wake.clear()
-            begun = courier.link.now()
-            watch = self._watched(begun)
+            unwatch = self._watched(courier.link.now())
             try:
                 await self._work()
             except (VpiError, sqlite3.Error, OSError) as error:
@@ -63,8 +62,8 @@ class Background:
             else:
                 courier.fault = courier.fault if courier.mirror.behind else ""
             finally:
-                watch()
-                courier.overdue(0)
+                unwatch()
+                courier.overdue(None)
 
     def _watched(self, begun: int) -> Callable[[], None]:
         """Look every second whether the store owes an answer, until the function that is returned is called."""

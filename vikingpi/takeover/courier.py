@@ -109,10 +109,11 @@ class Courier:
         self.fault = f"{what}: {error}"
         self.tell_once(what, self.fault, hint)
 
-    def overdue(self, since: int) -> None:
-        """Show that the store owes an answer when it has been silent for a while; `since` when work with it began."""
+    def overdue(self, since: int | None) -> None:
+        """Show that the store owes an answer when it has been silent for a while; `since` when work with it began, None
+        when none is under way."""
         worked = self.link.ledger.stores.get(self.link.row.identity).last_success
-        self._waiting = since > 0 and self.link.now() - max(since, worked) >= SLOW_MS
+        self._waiting = since is not None and self.link.now() - max(since, worked) >= SLOW_MS
         self.tell_state()
 
     def gave_up(self, seconds: float) -> None:

@@ -56,9 +56,7 @@ class Engine:
         an earlier one; otherwise one look is taken.
         """
         if self._operation.locked():
-            generation = self.mirror.generation()
-            polled = generation is not None and self.link.ledger.commits.get(generation.id) is not None
-            return UNDER_WAY if polled else "another advance or compaction is under way"
+            return UNDER_WAY if self.courier.state().open_commit else "another advance or compaction is under way"
         async with self._operation:
             line = await self._advance(force=force, poll=poll, poll_open=poll_open)
         self.link.log({"event": "advance", "said": line})

@@ -176,19 +176,15 @@ async def _catch_up(mirror: Mirror, capture: Callable[[], int]) -> None:
 async def _confirm_first(engine: Engine, ctx: HookContext, settings: Takeover) -> None:
     """A one-shot run that finds an open commit looks at it before its first request, and waits only for an overview
     that a store which answers is making."""
-    if not _commit_open(engine) or is_off(ctx.branch()) or engine.courier.delivery.resting():
+    courier = engine.courier
+    if not courier.state().open_commit or is_off(ctx.branch()) or courier.delivery.resting():
         return
     if not await _within(engine, UNANSWERED_WAIT, engine.advance()):
         return
-    if settings.wait != "none" and engine.courier.delivery.connected and _commit_open(engine):
+    if settings.wait != "none" and courier.delivery.connected and courier.state().open_commit:
         ctx.emit(Notice("waiting for the overview of the last commit"))
         limit = settings.overview_poll_ms * settings.overview_poll_max / 1000
         await _within(engine, limit, engine.advance(poll_open=True))
-
-
-def _commit_open(engine: Engine) -> bool:
-    generation = engine.mirror.generation()
-    return generation is not None and engine.link.ledger.commits.get(generation.id) is not None
 
 
 async def _within(engine: Engine, limit: float, work: Coroutine[Any, Any, object]) -> bool:
