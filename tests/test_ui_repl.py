@@ -1,26 +1,8 @@
 import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from ui_terminal import Terminal
-
-Open = Callable[..., Terminal]
-
-
-@pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Open]:
-    """Open terminals; each is ready for input and closed at the end."""
-    opened: list[Terminal] = []
-
-    def start(*options: str, ready: str = "OV ✓", columns: int = 80, rows: int = 24, **env: str) -> Terminal:
-        opened.append(Terminal(tmp_path, *options, columns=columns, rows=rows, **env))
-        opened[-1].wait(ready)
-        return opened[-1]
-
-    yield start
-    for each in opened:
-        each.close()
+from ui_terminal import Open
 
 
 def test_a_prompt_and_its_answer(terminal: Open) -> None:

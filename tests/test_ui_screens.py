@@ -4,31 +4,14 @@ import os
 import random
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from ui_lists import NAMES
-from ui_terminal import Terminal
+from ui_terminal import Open
 
-Open = Callable[..., Terminal]
 SCREENS = Path(__file__).parent / "data" / "screens"
 ROUNDS = int(os.environ.get("VPI_ABORT_ROUNDS", "8"))
-
-
-@pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Open]:
-    """Open terminals; each is ready for input and closed at the end."""
-    opened: list[Terminal] = []
-
-    def start(*options: str, ready: str = "OV ✓", columns: int = 80, rows: int = 24, **env: str) -> Terminal:
-        opened.append(Terminal(tmp_path, *options, columns=columns, rows=rows, **env))
-        opened[-1].wait(ready)
-        return opened[-1]
-
-    yield start
-    for each in opened:
-        each.close()
 
 
 def compare(name: str, text: str) -> None:

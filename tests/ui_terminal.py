@@ -14,6 +14,7 @@ import sys
 import termios
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -189,3 +190,6 @@ class Terminal:
 
     def _size(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+Open = Callable[..., Terminal]
