@@ -90,6 +90,16 @@ def test_a_cancelled_command_keeps_what_it_said(tmp_path: Path) -> None:
     assert not bench.shell.running
 
 
+def test_what_a_command_has_left_running_is_shown_and_not_recorded(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    run = bench.run("sleep 60 & echo started")
+    bench.shell.close()
+    assert "still running in the background, process group" in run.left
+    assert [row.text for row in command_rows(run)][1:] == ["started", f"({run.left})"]
+    (record,) = bench.records()
+    assert record["output"] == "started\n"
+
+
 def test_the_end_of_the_program_records_a_command_and_passes(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
 

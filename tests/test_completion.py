@@ -258,3 +258,5 @@ def test_one_wrong_word_after_a_subcommand_is_told_and_no_prompt(name: str, caps
     assert all(word in told for word in SUBCOMMANDS[name].words)
     assert subcommand([name, "of the work"]) == subcommand([name, "nope", "at", "all"]) == ""
     assert subcommand([name, "-p"]) == subcommand([name, "@file"]) == ""
+    assert run([name, ""]) == 2
+    assert f"vpi {name} does not know ''" in capsys.readouterr().err

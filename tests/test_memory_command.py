@@ -100,6 +100,11 @@ def test_everything_at_once_is_not_forgotten(tmp_path: Path) -> None:
         ["list", "--frob", "x"],
         ["list", "--store", "off"],
         ["list", "viking://a", "viking://b"],
+        ["list", ""],
+        ["search", ""],
+        ["show", " "],
+        ["add", ""],
+        ["forget", "viking://a", ""],
     ],
 )
 def test_what_cannot_be_done_is_said_with_a_way_to_find_out(tmp_path: Path, words: list[str]) -> None:
@@ -138,6 +143,8 @@ def test_an_unknown_category_names_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nonsense") as caught:
         vpi_memory(tmp_path, "add", "--category", "nonsense", "text")
     assert "preferences" in caught.value.hint
+    with pytest.raises(ConfigError, match="there is no category ''"):
+        vpi_memory(tmp_path, "add", "--category", "", "text")
 
 
 def test_the_list_says_where_resources_are(tmp_path: Path) -> None:

@@ -145,6 +145,11 @@ def test_reading_pages_through_a_long_text(tmp_path: Path) -> None:
     assert lab.call("viking_read", uri=URI, offset=2001).startswith("line 2001\n")
     assert lab.call("viking_read", uri=URI, offset=2499, limit=1).startswith("line 2499\n\n[Showing")
     assert "beyond the end" in lab.refused("viking_read", uri=URI, offset=9999)
+    assert "Offset 1e+300 is beyond the end" in lab.refused("viking_read", uri=URI, offset=1e300)
+    assert lab.call("viking_read", uri=URI, offset=-3, limit=1.9).startswith("line 1\n\n[Showing")
+    for limit in (0, -1, True):
+        assert "Invalid limit" in lab.refused("viking_read", uri=URI, limit=limit)
+        assert "Invalid limit" in lab.refused("viking_search", query="x", limit=limit)
     assert lab.store.asked[0] == f"read {URI} full mine"
     lab.call("viking_read", uri=URI, level="overview")
     assert lab.store.asked[-1] == f"read {URI} overview mine"

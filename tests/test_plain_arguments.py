@@ -1,9 +1,12 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from vpi_lab import lab
 
 from vikingpi.app.arguments import parse, parse_any
-from vikingpi.app.options import RunOptions
+from vikingpi.app.options import RunOptions, Words
 from vikingpi.app.plain_arguments import read_plain
 from vikingpi.errors import ConfigError
 
@@ -80,3 +83,38 @@ def test_a_line_that_is_not_plain_still_gets_its_options_or_its_error() -> None:
     assert parse(["--model=x", "-p", "--", "-hi"]) == RunOptions(words=("-hi",), model="x", print_answer=True)
     with pytest.raises(ConfigError, match="xml"):
         parse(["--mode", "xml"])
+
+
+TAKING_TEXT = [
+    name
+    for hint in RunOptions.__annotations__.values()
+    for name in hint.__metadata__[0].names
+    if hint.__origin__ in (str, Words)
+]
+
+
+@pytest.mark.parametrize("value", ["", " ", "\t\n"], ids=repr)
+@pytest.mark.parametrize("name", TAKING_TEXT)
+def test_an_option_whose_value_is_empty_is_refused_by_name(name: str, value: str) -> None:
+    for argv in ([name, value], [f"{name}={value}"] if name.startswith("--") else [name, value, "hi"]):
+        with pytest.raises(ConfigError, match="needs a value") as caught:
+            parse(["-p", *argv])
+        assert name in (str(caught.value).split()[0], "-e", "-n", "-t")
+        assert caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["--approve", "--max-cost", "--max-tokens", "--max-turns", "--mode", "--thinking"])
+def test_an_option_that_takes_no_text_refuses_an_empty_value_too(name: str) -> None:
+    with pytest.raises(ConfigError, match=name):
+        parse(["-p", name, ""])
+
+
+def test_an_empty_value_ends_the_program_before_anything_is_made(tmp_path: Path) -> None:
+    with lab(tmp_path) as made:
+        done = made.run("--store", "off", "--session-dir", "", "-p", "SAY: hi")
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert done.stderr == (
+            b"error: --session-dir needs a value, and '' is none\n"
+            b"hint: vpi --help lists what can be given; -- ends the options\n"
+        )
+        assert not (made.home / "sessions").exists() and not made.requests()

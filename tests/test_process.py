@@ -42,6 +42,14 @@ def alive(pid: int) -> bool:
         return False
 
 
+def leaves_children(pids: Path) -> str:
+    """The prompt for a command that waits for two children, one in a session of its own, and writes who there is."""
+    return (
+        f"RUN: sleep 600 & echo $! > {pids}.new; setsid sleep 600 & echo $! >> {pids}.new;"
+        f" echo $$ >> {pids}.new; mv {pids}.new {pids}; wait"
+    )
+
+
 needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 
 
@@ -54,11 +62,7 @@ def test_a_signal_ends_the_children_of_a_command_and_leaves_a_whole_session(
 ) -> None:
     with lab(tmp_path) as made:
         pids = made.work / "pids"
-        process = made.start(
-            *OFF,
-            f"RUN: sleep 600 & echo $! > {pids}.new; setsid sleep 600 & echo $! >> {pids}.new;"
-            f" echo $$ >> {pids}.new; mv {pids}.new {pids}; wait",
-        )
+        process = made.start(*OFF, leaves_children(pids))
         assert eventually(pids.exists)
         children = [int(pid) for pid in pids.read_text().split()]
         assert all(map(alive, children))
@@ -69,6 +73,19 @@ def test_a_signal_ends_the_children_of_a_command_and_leaves_a_whole_session(
     assert [message["role"] for message in messages] == ["user", "assistant", "toolResult", "assistant"]
     assert messages[2]["isError"] and messages[2]["content"][0]["text"].endswith("Command aborted")
     assert messages[3]["stopReason"] == "aborted"
+
+
+@needs_proc
+def test_a_kill_ends_the_children_of_a_command_as_well(tmp_path: Path) -> None:
+    with lab(tmp_path) as made:
+        pids = made.work / "pids"
+        process = made.start(*OFF, leaves_children(pids))
+        assert eventually(pids.exists)
+        children = [int(pid) for pid in pids.read_text().split()]
+        assert all(map(alive, children))
+        process.kill()
+        assert waited(process) == (-9, "", "")
+        assert eventually(lambda: not any(map(alive, children)), 5)
 
 
 def test_a_server_that_has_frozen_does_not_hold_an_interrupted_run(tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import math
 import os
+import re
 import resource
 import signal
 import stat
@@ -163,10 +166,17 @@ def test_the_default_timeout_is_that_of_the_context(tmp_path: Path) -> None:
     assert "timed out after 0.2 seconds" in text_of(run(BashTool(), context, command="sleep 60"))
 
 
-@pytest.mark.parametrize("timeout", [0, -1, float("inf"), float("nan")])
-def test_a_timeout_must_be_a_number_of_seconds(tmp_path: Path, timeout: float) -> None:
+@pytest.mark.parametrize(
+    "timeout", [0, -1, -1e300, math.inf, math.nan, True, "2", 10**400, -(10**400)], ids=lambda value: str(value)[:9]
+)
+def test_a_timeout_must_be_a_number_of_seconds(tmp_path: Path, timeout: object) -> None:
     with pytest.raises(ToolError, match="Invalid timeout: must be a finite number of seconds"):
         bash(tmp_path, "true", timeout=timeout)
+
+
+@pytest.mark.parametrize("timeout", [1e300, 100_000, 2.5])
+def test_a_timeout_may_be_broken_and_of_any_size(tmp_path: Path, timeout: float) -> None:
+    assert text_of(bash(tmp_path, "echo hi", timeout=timeout)) == "hi\n"
 
 
 def test_cancellation_ends_the_group_and_hands_over_the_output(tmp_path: Path) -> None:
@@ -209,15 +219,115 @@ def test_what_left_the_group_of_a_command_ends_with_it(tmp_path: Path, command: 
     assert not lives(pid_in(tmp_path / "pid"))
 
 
+DETACHED = "setsid sh -c 'echo $$ > pid; exec sleep 60'"
+STARTED = "until [ -s pid ] && grep -q sleep /proc/$(cat pid)/comm; do sleep 0.01; done"
+
+
 @needs_proc
-def test_what_a_command_that_is_done_has_detached_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("output", ["", " >/dev/null 2>&1"], ids=["holds the output", "has let go of the output"])
+def test_what_a_command_that_is_done_has_detached_goes_on_and_is_named(tmp_path: Path, output: str) -> None:
     tool = BashTool()
-    command = "setsid sh -c 'echo $$ > pid; exec sleep 60' >/dev/null 2>&1 & until [ -s pid ]; do sleep 0.01; done"
-    run(tool, context_in(tmp_path), command=command)
-    tool.close()
+    begin = time.monotonic()
+    text = text_of(run(tool, context_in(tmp_path), command=f"echo out; {DETACHED}{output} & {STARTED}"))
+    assert time.monotonic() - begin < 2
     pid = pid_in(tmp_path / "pid")
+    assert text == (
+        f"out\n\n\n[This command has started processes that run on their own, also after this session: {pid} (sleep); "
+        f"their later output is not kept. End them with: kill {pid}]"
+    )
+    tool.close()
     assert lives(pid)
     os.kill(pid, signal.SIGKILL)
+
+
+@needs_proc
+def test_what_is_in_the_background_and_what_has_left_it_are_both_named(tmp_path: Path) -> None:
+    tool = BashTool()
+    text = text_of(run(tool, context_in(tmp_path), command=f"sleep 60 & {DETACHED} & {STARTED}"))
+    pid = pid_in(tmp_path / "pid")
+    os.kill(pid, signal.SIGKILL)
+    tool.close()
+    assert "still running in the background, process group" in text
+    assert f"{pid} (sleep)" in text and text.endswith(f"kill {pid}]")
+
+
+@needs_proc
+def test_many_that_have_left_are_counted(tmp_path: Path) -> None:
+    command = "for i in 1 2 3 4 5 6 7; do setsid sh -c 'echo $$ >> pids; exec sleep 60' & done"
+    text = text_of(bash(tmp_path, f"{command}; until [ $(wc -l < pids) = 7 ]; do sleep 0.01; done"))
+    for pid in (tmp_path / "pids").read_text().split():
+        os.kill(int(pid), signal.SIGKILL)
+    assert len(re.findall(r"\d+ \(s\w+\)", text)) == 5
+    assert " and 2 more; " in text
+
+
+def test_what_nobody_knows_but_holds_the_output_is_told_too(tmp_path: Path) -> None:
+    text = text_of(bash(tmp_path, f"env -i PATH=$PATH {DETACHED} & {STARTED}"))
+    os.kill(pid_in(tmp_path / "pid"), signal.SIGKILL)
+    assert text == (
+        "(no output)\n\n[A process that this command started still holds its output open; "
+        "what it writes later is not kept]"
+    )
+
+
+def watches() -> int:
+    """Count the shells of this process that wait for its end."""
+    gc.collect()
+    listed = subprocess.run(["ps", "-o", "args=", "--ppid", str(os.getpid())], capture_output=True, text=True)
+    return listed.stdout.count("while read -r line")
+
+
+@needs_proc
+def test_the_watch_begins_with_the_first_command_and_ends_with_the_tool(tmp_path: Path) -> None:
+    before = watches()
+    tool = BashTool()
+    assert watches() == before
+    for _ in range(3):
+        bash(tmp_path, "true", tool)
+    assert watches() == before + 1
+    tool.close()
+    until = time.monotonic() + 5
+    while watches() > before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert watches() == before
+    assert text_of(bash(tmp_path, "echo again", tool)) == "again\n"
+
+
+@needs_proc
+def test_a_killed_program_leaves_nothing_of_its_commands(tmp_path: Path) -> None:
+    (tmp_path / "command").write_text(
+        "echo $$ >> pids; trap '' TERM; sleep 62 & echo $! >> pids; setsid sleep 63 & echo $! >> pids;"
+        " touch ready; wait; sleep 64"
+    )
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import asyncio, os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from tool_kit import context_in\n"
+        "from vikingpi.tools.bash import BashTool\n"
+        "async def main():\n"
+        "    tool, context = BashTool(), context_in(Path.cwd())\n"
+        "    await tool.run({'command': 'sleep 61 & echo $! >> pids'}, context)\n"
+        f'    await tool.run({{\'command\': """{DETACHED} & {STARTED}"""}}, context)\n'
+        "    command = Path('command').read_text()\n"
+        "    call = asyncio.create_task(tool.run({'command': command}, context))\n"
+        "    while not Path('ready').exists():\n"
+        "        await asyncio.sleep(0.01)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "asyncio.run(main())\n"
+    )
+    path = os.pathsep.join(sys.path)
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, timeout=20)
+    assert done.returncode == -signal.SIGKILL
+    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    assert len(pids) == 4
+    until = time.monotonic() + 8
+    while any(map(lives, pids)) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not any(map(lives, pids))
+    detached = pid_in(tmp_path / "pid")
+    assert lives(detached)
+    os.kill(detached, signal.SIGKILL)
 
 
 def test_a_second_cancellation_kills_at_once(tmp_path: Path) -> None:

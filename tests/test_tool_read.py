@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import base64
+import math
 import os
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tool_kit import context_in, run, text_of
@@ -34,7 +36,7 @@ def webp(width: int, height: int) -> bytes:
     return b"RIFF" + len(body).to_bytes(4, "little") + body
 
 
-def read(folder: Path, path: str, **arguments: int) -> str:
+def read(folder: Path, path: str, **arguments: Any) -> str:
     return text_of(run(TOOL, context_in(folder), path=path, **arguments))
 
 
@@ -79,6 +81,51 @@ def test_offset_and_limit(tmp_path: Path) -> None:
         read(tmp_path, "a", offset=9999)
     with pytest.raises(ToolError, match="Invalid limit"):
         read(tmp_path, "a", limit=0)
+
+
+@pytest.mark.parametrize("offset", [1, 0, -5, 1.9, -1e300, -(10**400)], ids=lambda value: str(value)[:9])
+def test_an_offset_before_the_first_line_means_the_first(tmp_path: Path, offset: float) -> None:
+    (tmp_path / "a").write_text("one\ntwo\nthree\n")
+    assert read(tmp_path, "a", offset=offset) == "one\ntwo\nthree\n"
+
+
+def test_a_broken_offset_or_limit_counts_without_its_fraction(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one\ntwo\nthree\n")
+    assert read(tmp_path, "a", offset=2.9) == "two\nthree\n"
+    assert read(tmp_path, "a", offset=2.0, limit=1.9) == "two\n\n[2 more lines in file. Use offset=3 to continue.]"
+
+
+@pytest.mark.parametrize(
+    ("offset", "named"),
+    [(5, "5"), (10**20, "1" + "0" * 20), (1e300, "1e\\+300"), (1e21, "1e\\+21"), (10**400, "1e\\+308")],
+    ids=lambda value: str(value)[:9],
+)
+def test_an_offset_behind_the_end_is_named_as_it_was_given(tmp_path: Path, offset: float, named: str) -> None:
+    (tmp_path / "a").write_text("one\ntwo\nthree\n")
+    with pytest.raises(ToolError, match=rf"^Offset {named} is beyond end of file \(4 lines total\)$"):
+        read(tmp_path, "a", offset=offset)
+    assert read(tmp_path, "a", offset=4) == ""
+
+
+@pytest.mark.parametrize("limit", [4, 4.5, 1e300, 10**400], ids=lambda value: str(value)[:9])
+def test_a_limit_over_the_length_of_the_file_gives_all_of_it(tmp_path: Path, limit: float) -> None:
+    (tmp_path / "a").write_text("one\ntwo\nthree\n")
+    assert read(tmp_path, "a", limit=limit) == "one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize(("limit", "named"), [(0, "0"), (-3, "-3"), (0.5, "0"), (-1e300, "-1e\\+300")])
+def test_a_limit_below_one_is_refused(tmp_path: Path, limit: float, named: str) -> None:
+    (tmp_path / "a").write_text("one\n")
+    with pytest.raises(ToolError, match=rf"^Invalid limit: {named}; it must be at least 1$"):
+        read(tmp_path, "a", limit=limit)
+
+
+@pytest.mark.parametrize("name", ["offset", "limit"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, False, "2"])
+def test_what_is_no_finite_number_is_refused(tmp_path: Path, name: str, value: object) -> None:
+    (tmp_path / "a").write_text("one\n")
+    with pytest.raises(ToolError, match=rf"^Invalid {name}: must be a finite number$"):
+        read(tmp_path, "a", **{name: value})
 
 
 def test_long_text_is_cut_by_bytes(tmp_path: Path) -> None:

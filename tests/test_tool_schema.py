@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -22,6 +23,9 @@ def spec(properties: Json, *required: str, **more: Any) -> ToolSpec:
     [
         ({"type": "number"}, "5", 5),
         ({"type": "number"}, "5.5", 5.5),
+        pytest.param({"type": "number"}, 10**400, 10**400, id="huge"),
+        ({"type": "number"}, 1e300, 1e300),
+        ({"type": "number"}, "1e300", int(1e300)),
         ({"type": "integer"}, 5.0, 5),
         ({"type": "integer"}, "5", 5),
         ({"type": "boolean"}, "true", True),
@@ -52,6 +56,9 @@ def test_near_misses_are_mended(rule: Json, given: Any, mended: Any) -> None:
         ({"type": "number"}, "five", "x: expected number, got string"),
         ({"type": "number"}, True, "x: expected number, got boolean"),
         ({"type": "number"}, "nan", "x: expected number, got string"),
+        ({"type": "number"}, math.nan, "x: expected number, got nan"),
+        ({"type": "number"}, -math.inf, "x: expected number, got -inf"),
+        ({"type": "integer"}, math.inf, "x: expected integer, got inf"),
         ({"type": "integer"}, 1.5, "x: expected integer, got number"),
         ({"type": "string"}, {"a": 1}, "x: expected string, got object"),
         ({"type": "string"}, None, "x: expected string, got null"),

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -265,3 +268,107 @@ def test_grep_uses_ripgrep_where_there_is_one(tmp_path: Path) -> None:
         "--",
         ".",
     ]
+
+
+def found_by(program: str, folder: Path, pattern: str, line: bytes, span: tuple[int, int]) -> ToolOutcome:
+    """Search a file of one line by the own search, or with what ripgrep says of that line."""
+    (folder / "a").write_bytes(line + b"\n")
+    if program == "own":
+        return call(GrepTool(), folder, pattern=pattern)
+    data = {
+        "path": {"text": "./a"},
+        "lines": {"text": line.decode() + "\n"},
+        "line_number": 1,
+        "submatches": [{"start": span[0], "end": span[1]}, {"start": 0, "end": 1}],
+    }
+    (folder / "events").write_text(json.dumps({"type": "match", "data": data}) + "\n")
+    rg = folder / "bin/rg"
+    rg.parent.mkdir()
+    rg.write_text(f"#!/bin/sh\ncat {folder}/events\n")
+    rg.chmod(0o755)
+    return run(GrepTool(), context_in(folder, PATH=f"{rg.parent}:{os.environ['PATH']}"), pattern=pattern)
+
+
+@pytest.mark.parametrize("program", ["own", "rg"])
+@pytest.mark.parametrize(
+    ("before", "match", "after", "shown"),
+    [
+        (
+            "a" * 100_000,
+            "needle",
+            "b" * 20_000,
+            f"[99753 characters cut] ...{'a' * 247}needle{'b' * 247}... [19753 characters cut]",
+        ),
+        ("é" * 1000, "needle", "", f"[506 characters cut] ...{'é' * 494}needle"),
+        ("é" * 600, "needle", "b" * 10, f"[116 characters cut] ...{'é' * 484}needle{'b' * 10}"),
+        ("é" * 494, "needle", "b" * 900, f"{'é' * 494}needle... [truncated]"),
+        ("a" * 1000, "x" * 900, "b" * 50, f"[1000 characters cut] ...{'x' * 500}... [450 characters cut]"),
+        ("", "x" * 900, "", f"{'x' * 500}... [truncated]"),
+    ],
+    ids=["in the middle", "at the end", "near the end", "at the beginning", "longer than the part", "the whole line"],
+)
+def test_a_long_line_is_shown_around_its_match(
+    tmp_path: Path, program: str, before: str, match: str, after: str, shown: str
+) -> None:
+    start, end = len(before.encode()), len((before + match).encode())
+    outcome = found_by(program, tmp_path, "needle|x+", (before + match + after).encode(), (start, end))
+    assert text_of(outcome) == f"a:1: {shown}\n\n[Some lines cut to 500 characters. Use read to see them whole]"
+    assert outcome.details == {"linesTruncated": True}
+
+
+def test_a_long_line_that_is_no_utf8_and_one_beside_a_match_are_cut_as_well(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"\xff" * 1000 + b"needle" + b"\xff" * 1000 + b"\n" + b"c" * 600 + b"\n")
+    bad = "\ufffd" * 247
+    text = text_of(call(GrepTool(), tmp_path, pattern="needle", context=1))
+    assert text.split("\n")[:2] == [
+        f"a:1: [753 characters cut] ...{bad}needle{bad}... [753 characters cut]",
+        f"a-2- {'c' * 500}... [truncated]",
+    ]
+
+
+@pytest.mark.parametrize("gap", range(225, 256, 5))
+def test_the_part_of_a_long_line_never_begins_or_ends_within_a_secret(tmp_path: Path, gap: int) -> None:
+    secret = "SECRET-1234567890"
+    (tmp_path / "a").write_text(f"{'a' * 5000}{secret}{'a' * gap}needle{'b' * gap}{secret}{'b' * 5000}\n")
+
+    def mask(text: str) -> str:
+        return text.replace(secret, "***")
+
+    context = without_helpers(tmp_path)._replace(mask=mask)
+    shown = text_of(run(GrepTool(), context, pattern="needle")).split("\n")[0]
+    part = re.fullmatch(r"a:1: \[\d+ characters cut\] \.\.\.(.*)\.\.\. \[\d+ characters cut\]", shown)
+    assert part is not None
+    assert set(part[1].replace(secret, "").replace("needle", "", 1)) == {"a", "b"}
+
+
+@pytest.mark.parametrize("tool", search_tools(), ids=lambda tool: tool.spec.name)
+@pytest.mark.parametrize("limit", [0, -1, -1e300, 0.5])
+def test_a_limit_below_one_is_refused(tmp_path: Path, tool: Tool, limit: float) -> None:
+    with pytest.raises(ToolError, match=r"^Invalid limit: -?[\de+]+; it must be at least 1$"):
+        call(tool, tmp_path, pattern="x", limit=limit)
+
+
+@pytest.mark.parametrize("tool", search_tools(), ids=lambda tool: tool.spec.name)
+@pytest.mark.parametrize("limit", [math.nan, math.inf, True, "2"])
+def test_a_limit_that_is_no_finite_number_is_refused(tmp_path: Path, tool: Tool, limit: object) -> None:
+    with pytest.raises(ToolError, match=r"^Invalid limit: must be a finite number$"):
+        call(tool, tmp_path, pattern="x", limit=limit)
+
+
+@pytest.mark.parametrize("limit", [2.9, 1e300, 10**400], ids=lambda value: str(value)[:9])
+def test_a_limit_may_be_broken_and_of_any_size(tmp_path: Path, limit: float) -> None:
+    tree(tmp_path, x1="x\n", x2="x\n")
+    assert text_of(call(GrepTool(), tmp_path, pattern="x", limit=limit)) == "x1:1: x\nx2:1: x"
+    assert text_of(call(FindTool(), tmp_path, pattern="x*", limit=limit)) == "x1\nx2"
+    assert text_of(call(LsTool(), tmp_path, limit=limit)) == "x1\nx2"
+
+
+@pytest.mark.parametrize(
+    ("context", "shown"),
+    [(-1, "a:2: x"), (0.9, "a:2: x"), (1.9, "a-1- 1\na:2: x\na-3- 3"), (1e300, "a-1- 1\na:2: x\na-3- 3")],
+)
+def test_context_may_be_broken_and_of_any_size(tmp_path: Path, context: float, shown: str) -> None:
+    tree(tmp_path, a="1\nx\n3\n")
+    assert text_of(call(GrepTool(), tmp_path, pattern="x", context=context)) == shown
+    with pytest.raises(ToolError, match=r"^Invalid context: must be a finite number$"):
+        call(GrepTool(), tmp_path, pattern="x", context=math.nan)

@@ -23,7 +23,10 @@ def as_int(value: object, default: int = 0) -> int:
 def as_float(value: object, default: float = 0.0) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         return default
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        return default
 
 
 def as_dict(value: object) -> Json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from vikingpi.app.options import Flag, RunOptions, Words
@@ -47,9 +47,10 @@ def subcommand(argv: Sequence[str]) -> str:
     name, words = argv[0], SUBCOMMANDS[argv[0]].words
     if len(argv) == 1 or argv[1].partition("=")[0] in words:
         return name
-    if len(argv) == 2 and len(argv[1].split()) == 1 and argv[1][0] not in "-@":
+    if len(argv) == 2 and len(argv[1].split()) <= 1 and not argv[1].startswith(("-", "@")):
         known = f"vpi {name} takes {', '.join(words)}" if words else f"vpi {name} takes no words"
-        raise ConfigError(f"vpi {name} does not know {argv[1]}", hint=f'{known}; vpi "{name} {argv[1]}" asks the model')
+        word = argv[1] if argv[1].strip() else repr(argv[1])
+        raise ConfigError(f"vpi {name} does not know {word}", hint=f'{known}; vpi "{name} {argv[1]}" asks the model')
     return ""
 
 
@@ -66,7 +67,9 @@ def parse_any(argv: Sequence[str]) -> RunOptions | None:
 
     def vpi(**values: Any) -> None:
         lists: dict[str, Words] = {name: tuple(values.pop(name) or ()) for name in ("words", "extensions")}
-        taken.append(RunOptions(**lists, **values))
+        given = {name: value for name, value in values.items() if value is not None}
+        _refuse_blanks([*given.items(), *(("extensions", file) for file in lists["extensions"])])
+        taken.append(RunOptions(**lists, **given))
 
     _declare(vpi)
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -104,11 +107,20 @@ def _declare(command: Any) -> None:
             annotation = Annotated[Optional[list[str]], typer.Option(*flag.names, **shown)]  # noqa: UP045 - as above
             default = None
         else:
+            default = default if default != "" else None  # what was not given differs from what was given empty
             annotation = Annotated[kind, typer.Option(*flag.names, **shown)]
         keyword = inspect.Parameter.KEYWORD_ONLY
         parameters.append(inspect.Parameter(field, keyword, default=default, annotation=annotation))
     command.__signature__ = inspect.Signature(parameters)
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+
+
+def _refuse_blanks(given: Iterable[tuple[str, Any]]) -> None:
+    """Raise ConfigError for an option whose value is empty or blank: a variable of a script that was never set."""
+    for field, value in given:
+        if isinstance(value, str) and not value.strip():
+            name = RunOptions.__annotations__[field].__metadata__[0].names[0]
+            raise _wrong(f"{name} needs a value, and {value!r} is none")
 
 
 def _wrong(text: str) -> ConfigError:

@@ -100,6 +100,8 @@ def read_words(rest: Sequence[str]) -> Asked:
         asked = _with_flag(asked, name, value if given else left.pop(0))
     if not words or words[0] not in MEMORY_WORDS:
         raise _wrong(f"vpi memory has no {words[0]!r}" if words else "vpi memory needs a word")
+    if words[0] != "add" and not all(map(str.strip, words[1:])):
+        raise _wrong(f"{words[0]} was given an empty word")
     return asked._replace(word=words[0], rest=tuple(words[1:]))
 
 

@@ -22,7 +22,7 @@ def read_plain(argv: list[str]) -> RunOptions | None:
         elif argument in values:
             field, choices = values[argument]
             value = next(left, "-")
-            if value.startswith("-") or (choices and value not in choices):
+            if not value.strip() or value.startswith("-") or (choices and value not in choices):
                 return None
             given[field] = value
         elif argument.startswith("-"):

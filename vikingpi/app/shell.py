@@ -17,7 +17,8 @@ _LONGEST_SECONDS = 86_400.0
 
 
 class ShellRun(NamedTuple):
-    """What a command left; `exit_code` is None where it was cancelled, `problem` says why it could not start."""
+    """What a command came to; `exit_code` is None where it was cancelled, `problem` says why it could not start, `left`
+    what of it is still running."""
 
     command: str
     output: str
@@ -27,6 +28,7 @@ class ShellRun(NamedTuple):
     full_output_path: str = ""
     excluded: bool = False
     problem: str = ""
+    left: str = ""
 
 
 class UserShell:
@@ -70,6 +72,7 @@ class UserShell:
                 truncated=done.truncation.by is not None,
                 full_output_path=done.full_output_path,
                 excluded=excluded,
+                left=done.left,
             )
         except asyncio.CancelledError:
             result = ShellRun(command, tail, None, cancelled=True, excluded=excluded)

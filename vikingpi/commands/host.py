@@ -213,6 +213,9 @@ class ShellResult(Protocol):
     @property
     def problem(self) -> str: ...
 
+    @property
+    def left(self) -> str: ...
+
 
 class Shell(Protocol):
     """Commands of the user's, one at a time."""

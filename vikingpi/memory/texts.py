@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from vikingpi.errors import ToolError
 from vikingpi.memory.history import Said
 from vikingpi.tools import truncate
+from vikingpi.tools.base import figure
 from vikingpi.viking.base import Hit, Node
 from vikingpi.viking.uri import session_of
 
@@ -53,7 +54,7 @@ def paged(text: str, offset: int, limit: int | None) -> str:
     """Give lines from `offset` on, within the limits of a tool result, with a note that says how to go on."""
     lines = text.split("\n")
     if offset > len(lines):
-        raise ToolError(f"Offset {offset} is beyond the end ({len(lines)} lines)")
+        raise ToolError(f"Offset {figure(offset)} is beyond the end ({len(lines)} lines)")
     rest = "\n".join(lines[offset - 1 :])
     cut = truncate.head(rest, min(limit or truncate.MAX_LINES, truncate.MAX_LINES))
     if cut.first_line_too_long:

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from vikingpi.decode import Json, as_int, as_str
+from vikingpi.decode import Json, as_str
 from vikingpi.errors import StoreError, ToolError, VpiError
 from vikingpi.memory.history import Said, archive_spans, render, search_branch, user_turns
 from vikingpi.memory.scope import Memory
 from vikingpi.memory.texts import deleted_line, hit_lines, node_line, paged, said_lines
 from vikingpi.messages import ToolSpec
 from vikingpi.session.entries import Entry
-from vikingpi.tools.base import Tool, ToolContext, ToolOutcome, text_outcome
+from vikingpi.tools.base import Tool, ToolContext, ToolOutcome, figure, text_outcome, whole_number
 from vikingpi.viking.base import CATEGORIES, Hit, Level, SessionStore, archive_name, archive_number
 from vikingpi.viking.embedded_index import rendered
 from vikingpi.viking.uri import session_of
@@ -71,7 +71,7 @@ async def search(sources: Sources, given: Json, *, running: bool = True) -> str:
     `running` leaves out the last user turn: it is the one that asks.
     """
     query, scope = as_str(given.get("query")).strip(), as_str(given.get("scope"))
-    limit = min(MOST_HITS, max(1, as_int(given.get("limit"), 10)))
+    limit = min(MOST_HITS, whole_number(given, "limit", 10, least=1))
     if not query:
         raise ToolError("The query is empty")
     said: tuple[Said, ...] = ()
@@ -108,16 +108,15 @@ async def expand(sources: Sources, given: Json) -> str:
             asked = as_str(given.get("archive_id"))[:80]
             raise ToolError(f"There is no archive {asked!r} of this session; archives: {known}")
         said = "\n\n".join(map(rendered, stored.messages))
-    offset, limit = max(1, as_int(given.get("offset"), 1)), as_int(given.get("limit")) or None
-    return await asyncio.to_thread(paged, said, offset, limit)
+    return await asyncio.to_thread(paged, said, *_lines_wanted(given))
 
 
 def _said(branch: Sequence[Entry], given: Json) -> str | None:
     """Read what is asked for from a branch; None where it is an archive that the branch does not know."""
     turns = user_turns(branch)
-    if number := as_int(given.get("user_turn")):
+    if number := whole_number(given, "user_turn", 0):
         if not 1 <= number <= len(turns):
-            raise ToolError(f"There is no user turn {number}; this session has {len(turns)}")
+            raise ToolError(f"There is no user turn {figure(number)}; this session has {len(turns)}")
         return render(branch, turns[number - 1 : number])
     spans = archive_spans(branch)
     if not as_str(given.get("archive_id")):
@@ -137,7 +136,12 @@ async def _read(memory: Memory, given: Json) -> str:
     if (asked := given.get("level")) in ("abstract", "overview"):
         level = asked
     text = await memory.store.read(as_str(given.get("uri")), level, peer=memory.peer)
-    return paged(text, max(1, as_int(given.get("offset"), 1)), as_int(given.get("limit")) or None)
+    return paged(text, *_lines_wanted(given))
+
+
+def _lines_wanted(given: Json) -> tuple[int, int | None]:
+    """Read the first line and how many, None for all."""
+    return max(1, whole_number(given, "offset", 1)), whole_number(given, "limit", 0, least=1) or None
 
 
 async def _browse(memory: Memory, given: Json) -> str:

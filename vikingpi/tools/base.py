@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from vikingpi.decode import Json
+from vikingpi.errors import ToolError
 from vikingpi.messages import ImagePart, TextPart, ToolSpec
 
 if TYPE_CHECKING:
     from vikingpi.tools.sandbox import Sandbox
+
+
+_HUGE = 10**308
+_ALL_DIGITS = 10**21
 
 
 class ToolContext(NamedTuple):
@@ -81,3 +87,21 @@ def close_tools(tools: Iterable[Tool]) -> None:
 def text_outcome(text: str, *, is_error: bool = False, details: Json | None = None) -> ToolOutcome:
     """Make an outcome of one text part."""
     return ToolOutcome((TextPart(text),), is_error, details)
+
+
+def whole_number(arguments: Json, name: str, default: int, *, least: int | None = None) -> int:
+    """Read a number without its fraction; raise ToolError for what is no finite number or below `least`."""
+    given: object = arguments.get(name)
+    if given is None:
+        return default
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not -math.inf < given < math.inf:
+        raise ToolError(f"Invalid {name}: must be a finite number")
+    number = max(-_HUGE, min(int(given), _HUGE))
+    if least is not None and number < least:
+        raise ToolError(f"Invalid {name}: {figure(number)}; it must be at least {least}")
+    return number
+
+
+def figure(number: int) -> str:
+    """Write a number for a reader, one that nobody would write out as 1e+300."""
+    return str(number) if abs(number) < _ALL_DIGITS else f"{float(number):g}"

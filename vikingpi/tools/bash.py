@@ -15,6 +15,7 @@ from vikingpi.tools.base import ToolContext, ToolOutcome, text_outcome
 from vikingpi.tools.output import Output
 
 _LONGEST = 86_400.0
+_MOST_NAMED = 5
 _SEQUENCE = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[()*+][0-9A-Z]|[78=>cDEHMNOZ])"
 
 _SPEC = ToolSpec(
@@ -23,7 +24,8 @@ _SPEC = ToolSpec(
     f"The last {truncate.MAX_LINES} lines or {truncate.MAX_BYTES // 1024} KB are given; "
     "a note names the file with the whole. "
     "A command that takes longer than `timeout` is ended with all its children. "
-    "Processes left in the background end when the session's program ends.",
+    "Processes left in the background end when the session's program ends, unless they have a session of their own "
+    "(setsid).",
     {
         "type": "object",
         "properties": {
@@ -38,15 +40,15 @@ _SPEC = ToolSpec(
 class Execution(NamedTuple):
     """What a command left.
 
-    `output` is cut to the limits and has no notes, `left_running` is a process group, `problem` says why the file with
-    the full output is missing or incomplete.
+    `output` is cut to the limits and has no notes, `left` says what is still running, `problem` why the file with the
+    full output is missing or incomplete.
     """
 
     output: str
     truncation: truncate.Truncation
     exit_code: int | None
     timed_out: bool = False
-    left_running: int | None = None
+    left: str = ""
     full_output_path: str = ""
     problem: str = ""
     last_line_bytes: int = 0
@@ -69,7 +71,8 @@ class BashTool:
         timeout = as_float(arguments["timeout"], -1) if "timeout" in arguments else context.bash_timeout
         if timeout <= 0 or not math.isfinite(timeout):
             raise ToolError("Invalid timeout: must be a finite number of seconds above 0")
-        done = await self.execute(as_str(arguments.get("command")), context, min(timeout, _LONGEST))
+        timeout = min(timeout, _LONGEST)
+        done = await self.execute(as_str(arguments.get("command")), context, timeout)
         text = _report(done)
         details: Json | None = None
         if done.truncation.by is not None:
@@ -116,7 +119,7 @@ def _execution(output: Output, cut: truncate.Truncation, ending: shell.Ending) -
         cut._replace(text=text, total_lines=output.total_lines, total_bytes=output.total_bytes),
         None if ending.how == "timeout" else ending.code,
         ending.how == "timeout",
-        ending.group,
+        _left(ending),
         kept_at,
         output.problem if cut.by is not None else "",
         output.last_line_bytes,
@@ -128,12 +131,28 @@ def _report(done: Execution) -> str:
     cut = done.truncation
     if cut.by is not None:
         text = f"{text}\n\n[{_shown(done)}. {_where(done)}]"
-    if done.left_running is not None:
-        text = (
-            f"{text}\n\n[A process of this command is still running in the background, process group "
-            f"{done.left_running}; its later output is not kept. End it with: kill -- -{done.left_running}]"
+    return f"{text}\n\n[{done.left}]" if done.left else text
+
+
+def _left(ending: shell.Ending) -> str:
+    """Say what a command has left running, and how that is ended."""
+    left: list[str] = []
+    if ending.group is not None:
+        left.append(
+            f"A process of this command is still running in the background, process group {ending.group}; "
+            f"its later output is not kept. End it with: kill -- -{ending.group}"
         )
-    return text
+    if ending.strays:
+        named = ", ".join(f"{one.pid} ({one.name})" for one in ending.strays[:_MOST_NAMED])
+        more = f" and {len(ending.strays) - _MOST_NAMED} more" if len(ending.strays) > _MOST_NAMED else ""
+        numbers = " ".join(str(one.pid) for one in ending.strays[:_MOST_NAMED])
+        left.append(
+            f"This command has started processes that run on their own, also after this session: {named}{more}; "
+            f"their later output is not kept. End them with: kill {numbers}"
+        )
+    if ending.held and not left:
+        left.append("A process that this command started still holds its output open; what it writes later is not kept")
+    return ". ".join(left)
 
 
 def _shown(done: Execution) -> str:

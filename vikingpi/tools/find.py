@@ -8,11 +8,11 @@ import threading
 import time
 from pathlib import Path
 
-from vikingpi.decode import Json, as_int, as_str
+from vikingpi.decode import Json, as_str
 from vikingpi.errors import ToolError
 from vikingpi.messages import ToolSpec
 from vikingpi.tools import truncate
-from vikingpi.tools.base import ToolContext, ToolOutcome, text_outcome
+from vikingpi.tools.base import ToolContext, ToolOutcome, text_outcome, whole_number
 from vikingpi.tools.globs import to_regex, walk
 from vikingpi.tools.helper import Helper, program
 from vikingpi.tools.paths import resolve, scrub, shown
@@ -46,7 +46,7 @@ class FindTool:
         """Find; raise ToolError for a folder or a pattern that cannot be used."""
         pattern = scrub(as_str(arguments.get("pattern")))
         root = resolve(as_str(arguments.get("path")) or ".", context)
-        limit = max(1, as_int(arguments.get("limit"), _LIMIT))
+        limit = whole_number(arguments, "limit", _LIMIT, least=1)
         if not root.is_dir():
             raise ToolError(f"{'Not a directory' if root.exists() else 'Path not found'}: {scrub(str(root))}")
         found = await _by_fd(pattern, root, limit, context)

@@ -10,23 +10,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from vikingpi.decode import Json, as_dict, as_int, as_str
+from vikingpi.decode import Json, as_dict, as_int, as_list, as_str
 from vikingpi.errors import ToolError
 from vikingpi.messages import ToolSpec
 from vikingpi.tools import truncate
-from vikingpi.tools.base import ToolContext, ToolOutcome, text_outcome
+from vikingpi.tools.base import ToolContext, ToolOutcome, text_outcome, whole_number
 from vikingpi.tools.helper import Helper, program
 from vikingpi.tools.paths import resolve, scrub, shown
 
 _LIMIT = 100
 _LINE = 500
+_STEP = 25
+_MOST_CONTEXT = 100
 _LONGEST = 60.0
 
 _SPEC = ToolSpec(
     "grep",
     "Search the contents of files for a regular expression, or for plain text with `literal`. Hidden files are "
     "searched, binary files and what gitignore files exclude are not. Matches come as file:line: text. "
-    f"At most {_LIMIT} matches unless `limit` says otherwise; long lines are cut to {_LINE} characters.",
+    f"At most {_LIMIT} matches unless `limit` says otherwise; long lines come as {_LINE} characters around the match.",
     {
         "type": "object",
         "properties": {
@@ -35,12 +37,17 @@ _SPEC = ToolSpec(
             "glob": {"type": "string", "description": "Search only files that match, such as *.py or src/**/*.ts"},
             "ignoreCase": {"type": "boolean", "description": "Upper and lower case are the same"},
             "literal": {"type": "boolean", "description": "The pattern is plain text"},
-            "context": {"type": "number", "description": "Lines to show before and after each match"},
+            "context": {"type": "number", "description": f"Lines around each match, at most {_MOST_CONTEXT}"},
             "limit": {"type": "number", "description": f"Most matches to give, {_LIMIT} if left out"},
         },
         "required": ["pattern"],
     },
 )
+
+
+class _Span(NamedTuple):
+    start: int
+    end: int
 
 
 class _Result(NamedTuple):
@@ -61,7 +68,7 @@ class GrepTool:
         path = resolve(as_str(arguments.get("path")) or ".", context)
         if not path.exists():
             raise ToolError(f"Path not found: {scrub(str(path))}")
-        limit = max(1, as_int(arguments.get("limit"), _LIMIT))
+        limit = whole_number(arguments, "limit", _LIMIT, least=1)
         folder = path if path.is_dir() else path.parent
         target = "." if path.is_dir() else f"./{path.name}"
         command, env = _command(arguments, target, context)
@@ -79,7 +86,7 @@ def _command(arguments: Json, target: str, context: ToolContext) -> tuple[list[s
         # A process of its own, because a regular expression of the model may take for ever and cannot be interrupted.
         command = [sys.executable, "-P", "-m", "vikingpi.tools.search"]
         env["PYTHONPATH"] = str(Path(__file__).resolve().parents[2])
-    around = max(0, min(as_int(arguments.get("context")), 100))
+    around = max(0, min(whole_number(arguments, "context", 0), _MOST_CONTEXT))
     command += ["--ignore-case"] if arguments.get("ignoreCase") else []
     command += ["--fixed-strings"] if arguments.get("literal") else []
     command += [f"--context={around}"] if around else []
@@ -122,10 +129,41 @@ def _format(kind: str, data: Json, mask: Callable[[str], str]) -> tuple[list[str
     for offset, line in enumerate(_text(data.get("lines")).removesuffix("\n").split("\n")):
         line = line.removesuffix("\r")
         if len(line) > _LINE:
-            line = f"{line[: truncate.whole_until(line, _LINE, mask)]}... [truncated]"
+            line = _part(line, _match(data) if offset == 0 else _Span(0, 0), mask)
             cut = True
         texts.append(f"{name}{mark}{number + offset}{mark} {line}")
     return texts, cut
+
+
+def _match(data: Json) -> _Span:
+    """Find the first match of a line, in characters; ripgrep counts bytes."""
+    first = as_dict(next(iter(as_list(data.get("submatches"))), None))
+    raw = _bytes(data.get("lines"))
+    start, end = (max(0, as_int(first.get(name))) for name in ("start", "end"))
+    at = len(raw[:start].decode("utf-8", "replace"))
+    return _Span(at, at + len(raw[start:end].decode("utf-8", "replace")))
+
+
+def _part(line: str, match: _Span, mask: Callable[[str], str]) -> str:
+    """Cut a long line to its beginning or, where the match is behind that, to what is around the match."""
+    shown = min(match.end - match.start, _LINE)
+    first = max(0, min(match.start - (_LINE - shown) // 2, len(line) - _LINE)) if match.end > _LINE else 0
+    start = _cut(line, range(first, match.start + 1, _STEP), truncate.whole_from, mask) if first else 0
+    last = _cut(line, range(first + _LINE, match.start + shown - 1, -_STEP), truncate.whole_until, mask)
+    end = max(start, last)
+    if not start:
+        return f"{line[:end]}... [truncated]"
+    after = f"... [{len(line) - end} characters cut]" if end < len(line) else ""
+    return f"[{start} characters cut] ...{line[start:end]}{after}"
+
+
+def _cut(
+    line: str, places: range, otherwise: Callable[[str, int, Callable[[str], str]], int], mask: Callable[[str], str]
+) -> int:
+    """Choose the first of some places that goes through no secret."""
+    free = (at for at in places if not truncate.divides(line, at, mask))
+    at = next(free, None)
+    return otherwise(line, places[0], mask) if at is None else at
 
 
 def _decode(line: bytes) -> Json:
@@ -136,14 +174,18 @@ def _decode(line: bytes) -> Json:
 
 
 def _text(value: object) -> str:
+    return _bytes(value).decode("utf-8", "replace")
+
+
+def _bytes(value: object) -> bytes:
     """Read a text as ripgrep writes it: as it is or, when it is no UTF-8, in base64."""
     given = as_dict(value)
     if "bytes" not in given:
-        return as_str(given.get("text"))
+        return as_str(given.get("text")).encode("utf-8", "replace")
     try:
-        return base64.b64decode(as_str(given["bytes"])).decode("utf-8", "replace")
+        return base64.b64decode(as_str(given["bytes"]))
     except binascii.Error:
-        return ""
+        return b""
 
 
 def _report(result: _Result, limit: int) -> ToolOutcome:

@@ -79,13 +79,15 @@ class Helper:
 
     async def lines(self) -> AsyncIterator[bytes]:
         """Yield whole lines of the output without their newline."""
-        rest = b""
+        open_line: list[bytes] = []
         async for piece in self.pieces():
-            *whole, rest = (rest + piece).split(b"\n")
-            for line in whole:
-                yield line
-        if rest:
-            yield rest
+            first, *others = piece.split(b"\n")
+            open_line.append(first)
+            for other in others:
+                yield b"".join(open_line)
+                open_line = [other]
+        if any(open_line):
+            yield b"".join(open_line)
 
     async def _readable(self, handle: int) -> bool:
         loop = asyncio.get_running_loop()

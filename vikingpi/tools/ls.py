@@ -6,11 +6,11 @@ import asyncio
 import os
 from pathlib import Path
 
-from vikingpi.decode import Json, as_int, as_str
+from vikingpi.decode import Json, as_str
 from vikingpi.errors import ToolError
 from vikingpi.messages import ToolSpec
 from vikingpi.tools import truncate
-from vikingpi.tools.base import ToolContext, ToolOutcome, text_outcome
+from vikingpi.tools.base import ToolContext, ToolOutcome, text_outcome, whole_number
 from vikingpi.tools.paths import explain, resolve, scrub, shown
 
 _LIMIT = 500
@@ -37,7 +37,7 @@ class LsTool:
     async def run(self, arguments: Json, context: ToolContext) -> ToolOutcome:
         """List; raise ToolError for what is no readable folder."""
         path = resolve(as_str(arguments.get("path")) or ".", context)
-        return await asyncio.to_thread(_list, path, max(1, as_int(arguments.get("limit"), _LIMIT)))
+        return await asyncio.to_thread(_list, path, whole_number(arguments, "limit", _LIMIT, least=1))
 
 
 def _list(path: Path, limit: int) -> ToolOutcome:

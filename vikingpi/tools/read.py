@@ -8,11 +8,11 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from vikingpi.decode import Json, as_int, as_str
+from vikingpi.decode import Json, as_str
 from vikingpi.errors import ToolError
 from vikingpi.messages import ImagePart, TextPart, ToolSpec
 from vikingpi.tools import images, truncate
-from vikingpi.tools.base import ToolContext, ToolOutcome, text_outcome
+from vikingpi.tools.base import ToolContext, ToolOutcome, figure, text_outcome, whole_number
 from vikingpi.tools.paths import explain, open_regular, resolve, scrub
 
 _CHUNK = 1 << 20
@@ -52,12 +52,10 @@ class ReadTool:
     async def run(self, arguments: Json, context: ToolContext) -> ToolOutcome:
         """Read; raise ToolError for what is no readable file."""
         path = as_str(arguments.get("path"))
-        offset = as_int(arguments.get("offset"), 1)
-        limit = as_int(arguments["limit"]) if "limit" in arguments else None
-        if limit is not None and limit < 1:
-            raise ToolError(f"Invalid limit: {limit}; it must be at least 1")
+        offset = max(1, whole_number(arguments, "offset", 1))
+        limit = whole_number(arguments, "limit", 0, least=1) or None
         full = resolve(path, context)
-        return await asyncio.to_thread(_read, path, full, max(1, offset), limit)
+        return await asyncio.to_thread(_read, path, full, offset, limit)
 
 
 def _read(name: str, path: Path, offset: int, limit: int | None) -> ToolOutcome:
@@ -131,7 +129,7 @@ def _after(chunk: bytes, count: int) -> int:
 
 def _show(name: str, window: _Window, offset: int, limit: int | None) -> ToolOutcome:
     if offset > window.total:
-        raise ToolError(f"Offset {offset} is beyond end of file ({window.total} lines total)")
+        raise ToolError(f"Offset {figure(offset)} is beyond end of file ({window.total} lines total)")
     left = window.total - offset + 1
     wanted = min(left, limit or left)
     if window.first_line_bytes > truncate.MAX_BYTES:

@@ -119,6 +119,8 @@ def _join(path: str, name: object) -> str:
 def _name(value: object) -> str:
     if value is None:
         return "null"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     names: dict[type, str] = {
         bool: "boolean",
         int: "number",
@@ -131,7 +133,7 @@ def _name(value: object) -> str:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -math.inf < value < math.inf
 
 
 _FITS: dict[str, Callable[[Any], bool]] = {

@@ -9,6 +9,7 @@ import base64
 import json
 import os
 import re
+import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,7 @@ from vikingpi.decode import Json
 from vikingpi.tools.globs import to_regex, walk
 
 _SNIFF = 8192
+_LONGEST = 90
 
 
 class _Options(NamedTuple):
@@ -82,10 +84,11 @@ def _lines(path: str, file: BinaryIO, options: _Options) -> Iterator[Json]:
     before: deque[tuple[int, bytes]] = deque(maxlen=options.context)
     after = 0
     for number, line in enumerate(file, 1):
-        if options.pattern.search(line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")):
+        text = line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
+        if match := options.pattern.search(text):
             yield from (_event("context", path, *item) for item in before)
             before.clear()
-            yield _event("match", path, number, line)
+            yield _event("match", path, number, line, match)
             after = options.context
         elif after:
             after -= 1
@@ -94,8 +97,11 @@ def _lines(path: str, file: BinaryIO, options: _Options) -> Iterator[Json]:
             before.append((number, line))
 
 
-def _event(kind: str, path: str, number: int, line: bytes) -> Json:
-    data = {"path": _text(os.fsencode(path)), "lines": _text(line), "line_number": number}
+def _event(kind: str, path: str, number: int, line: bytes, match: re.Match[str] | None = None) -> Json:
+    data: Json = {"path": _text(os.fsencode(path)), "lines": _text(line), "line_number": number}
+    if match is not None:
+        start, end = (len(match.string[:at].encode("utf-8", "surrogateescape")) for at in match.span())
+        data["submatches"] = [{"match": _text(line[start:end]), "start": start, "end": end}]
     return {"type": kind, "data": data}
 
 
@@ -107,4 +113,5 @@ def _text(data: bytes) -> Json:
 
 
 if __name__ == "__main__":
+    signal.alarm(_LONGEST)  # its caller may have been killed
     sys.exit(main(sys.argv[1:], sys.stdout.write))

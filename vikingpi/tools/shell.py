@@ -8,52 +8,71 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from vikingpi.errors import ToolError
 from vikingpi.tools.output import Output
 from vikingpi.tools.paths import explain, scrub
-from vikingpi.tools.processes import MARK, Family, is_running, send
+from vikingpi.tools.processes import MARK, Family, Stray, Watch, is_running, send
 
 _TICK = 0.1
 _AFTER_EXIT = 0.5
 _GRACE = 2.0
 _POLL = 0.04
+_LOOK = 0.25
 _PIECE = 1 << 16
 
 
 class Ending(NamedTuple):
-    """`code` is the exit code, 128 + n for signal n. `group` is the process group if some of it is still running."""
+    """What a command came to, and what of it is still running.
+
+    `code` is the exit code, 128 + n for signal n. `group` is the process group if some of it runs, `strays` what runs
+    and has left it; `held` says that something, which may be none of these, still holds the output open.
+    """
 
     how: Literal["exit", "timeout"]
     code: int
     group: int | None = None
+    strays: tuple[Stray, ...] = ()
+    held: bool = False
 
 
 class Groups:
-    """The process groups that commands have left running."""
+    """The process groups of commands that run, and those that commands have left running."""
 
     def __init__(self) -> None:
-        self._left: set[int] = set()
+        self._marks: dict[int, str] = {}
+        self._watch = Watch()
 
-    def add(self, group: int) -> None:
-        self._left = {known for known in self._left if is_running(known)} | {group}
+    def add(self, family: Family) -> None:
+        """Note a command that begins."""
+        ended = [group for group, mark in self._marks.items() if not mark and not is_running(group)]
+        self._set({**self._marks, family.group: family.mark}, ended)
+
+    def keep(self, group: int) -> None:
+        """Note that the command is over and its group is not; what has left the group goes its own way."""
+        self._set({**self._marks, group: ""})
 
     def discard(self, group: int) -> None:
-        self._left.discard(group)
+        self._set(self._marks, [group])
+
+    def _set(self, marks: Mapping[int, str], ended: Collection[int] = ()) -> None:
+        self._marks = {group: mark for group, mark in marks.items() if group not in ended}
+        self._watch.tell(self._marks)
 
     def end_all(self) -> None:
         """End them: TERM, up to two seconds, KILL."""
-        for group in self._left:
+        for group in self._marks:
             send(group, signal.SIGTERM)
         until = time.monotonic() + _GRACE
-        while any(is_running(group) for group in self._left) and time.monotonic() < until:
+        while any(is_running(group) for group in self._marks) and time.monotonic() < until:
             time.sleep(_POLL)
-        for group in self._left:
+        for group in self._marks:
             send(group, signal.SIGKILL)
-        self._left = set()
+        self._set({})
+        self._watch.close()
 
 
 class Command(NamedTuple):
@@ -77,7 +96,7 @@ async def run(command: Command, output: Output, groups: Groups) -> Ending:
     process, pipe = _start(command, mark)
     group = process.pid
     family = Family(group, mark)
-    groups.add(group)
+    groups.add(family)
     loop = asyncio.get_running_loop()
     exited = loop.create_future()
     drained = loop.create_future()
@@ -91,6 +110,7 @@ async def run(command: Command, output: Output, groups: Groups) -> Ending:
         await _settle(drained, command, output)
         if command.prefix:
             await _cage_closed(group)
+        strays = () if command.prefix else await _strays(family)
     except asyncio.CancelledError:
         try:
             await end(family)
@@ -101,10 +121,22 @@ async def run(command: Command, output: Output, groups: Groups) -> Ending:
         raise
     code = process.returncode
     code = 128 - code if code is not None and code < 0 else code or 0
+    held = not command.prefix and not drained.done()
     if not command.prefix and is_running(group):
-        return Ending(how, code, group)
+        groups.keep(group)
+        return Ending(how, code, group, strays, held)
     groups.discard(group)
-    return Ending(how, code)
+    return Ending(how, code, None, strays, held)
+
+
+async def _strays(family: Family) -> tuple[Stray, ...]:
+    """Look for what has left the group; in a thread, because reading about a process that hangs may hang too."""
+    loop = asyncio.get_running_loop()
+    looked = loop.create_future()
+    found: list[Stray] = []
+    _thread(lambda: (found.extend(family.new_strays()), _tell(loop, looked)))
+    await asyncio.wait({looked}, timeout=_LOOK)
+    return tuple(found)
 
 
 async def end(family: Family) -> None:

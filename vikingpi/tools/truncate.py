@@ -106,7 +106,7 @@ def whole_from(text: str, at: int, mask: Callable[[str], str]) -> int:
     A secret is what `mask` changes: half of one, or one without its name, would not be known for what it is later.
     """
     for _ in range(_MOST_MOVES):
-        if not _divides(text, at, mask):
+        if not divides(text, at, mask):
             return at
         space = re.compile(r"\s+").search(text, at + 1, at + _REACH)
         at = min(len(text), space.end() if space else at + _REACH)
@@ -116,7 +116,7 @@ def whole_from(text: str, at: int, mask: Callable[[str], str]) -> int:
 def whole_until(text: str, at: int, mask: Callable[[str], str]) -> int:
     """Move the place `at` backward, where what is behind it is cut off, in the same way."""
     for _ in range(_MOST_MOVES):
-        if not _divides(text, at, mask):
+        if not divides(text, at, mask):
             return at
         at = max((text.rfind(char, max(0, at - _REACH), at) for char in " \t"), default=0)
         if at <= 0:
@@ -124,7 +124,8 @@ def whole_until(text: str, at: int, mask: Callable[[str], str]) -> int:
     return 0
 
 
-def _divides(text: str, at: int, mask: Callable[[str], str]) -> bool:
+def divides(text: str, at: int, mask: Callable[[str], str]) -> bool:
+    """Tell whether a cut at the place `at` would go through a secret."""
     if mask is str:
         return False
     before, after = text[max(0, at - _REACH) : at], text[at : at + _REACH]

@@ -109,6 +109,8 @@ def command_rows(run: ShellResult, limits: Limits = FOLDED) -> list[Row]:
         rows.append(Row(f"(exit {run.exit_code})", "error"))
     if run.full_output_path:
         rows.append(Row(f"(cut; all of it is in {safetext.one_line(run.full_output_path, HEAD_CELLS)})", "dim"))
+    if run.left:
+        rows.append(Row(f"({safetext.one_line(run.left, HEAD_CELLS)})", "dim"))
     return rows
 
 
