@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+
+from vikingpi.values import NamedTuple
 
 
 class Command(NamedTuple):

@@ -7,9 +7,10 @@ The others may come at any time.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from vikingpi.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, Usage
+from vikingpi.values import NamedTuple
 
 DeltaKind = Literal[
     "text_start",

@@ -13,10 +13,11 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from vikingpi.errors import Interrupted, NetError, NotConnected
+from vikingpi.values import NamedTuple
 
 if TYPE_CHECKING:
     import ssl

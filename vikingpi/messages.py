@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from vikingpi.decode import Json
+from vikingpi.values import NamedTuple
 
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 UserKind = Literal["user", "overview", "compaction", "branch", "bash", "custom"]

@@ -12,10 +12,11 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from vikingpi.errors import Interrupted, NetError
 from vikingpi.http_thread import Ask, Exchange, Lanes, origin_of
+from vikingpi.values import NamedTuple
 
 BODY_LIMIT = 64 * 1024 * 1024
 

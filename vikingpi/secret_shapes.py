@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import NamedTuple
+
+from vikingpi.values import NamedTuple
 
 _regex = functools.cache(re.compile)
 

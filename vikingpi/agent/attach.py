@@ -6,12 +6,12 @@ import base64
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.errors import ConfigError, ToolError
 from vikingpi.messages import ImagePart
 from vikingpi.session.entries import whole
 from vikingpi.tools import images
+from vikingpi.values import NamedTuple
 
 TEXT_LIMIT = 10_000_000
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from vikingpi.agent import summary as texts
 from vikingpi.agent.answer import listen
@@ -20,6 +19,7 @@ from vikingpi.llm.retry import decide
 from vikingpi.messages import AssistantMessage, Cost, Usage, user_text
 from vikingpi.session.entries import usage_to_json
 from vikingpi.tokens import estimate
+from vikingpi.values import NamedTuple
 
 NOTHING = "Nothing to compact (session too small)"
 _UNKNOWN = 32_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from vikingpi.agent.deps import AgentDeps
 from vikingpi.agent.validate import repair
@@ -22,6 +21,7 @@ from vikingpi.messages import (
 from vikingpi.session.entries import Entry
 from vikingpi.session.tree import build_context
 from vikingpi.tokens import IMAGE_TOKENS, estimate
+from vikingpi.values import NamedTuple
 
 
 class Anchor(NamedTuple):

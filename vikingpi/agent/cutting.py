@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from vikingpi.agent.context import message_tokens
 from vikingpi.config.model import Compaction
@@ -18,6 +18,7 @@ from vikingpi.messages import (
 )
 from vikingpi.session.entries import Entry
 from vikingpi.session.tree import build_context
+from vikingpi.values import NamedTuple
 
 # A window that is hardly larger than the reserve would otherwise be full from the start.
 _LEAST_SHARE = 4

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
 
 from vikingpi.agent.hooks import Emit, HookChain
 from vikingpi.config.model import Settings
 from vikingpi.llm.base import Model, ProviderFor
 from vikingpi.session.file import SessionLog
 from vikingpi.tools.base import Tool, ToolContext
+from vikingpi.values import NamedTuple
 
 
 def now_ms() -> int:

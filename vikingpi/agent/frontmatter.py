@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.regular import read_regular
+from vikingpi.values import NamedTuple
 
 LIMIT = 200_000
 

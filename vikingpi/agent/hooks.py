@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from vikingpi.config.model import Settings
 from vikingpi.decode import Json
 from vikingpi.events import Event, HookFailed
 from vikingpi.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, UserMessage
 from vikingpi.session.entries import Entry
+from vikingpi.values import NamedTuple
 
 T = TypeVar("T")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.messages import ToolSpec
 from vikingpi.regular import read_regular
 from vikingpi.session.entries import whole
+from vikingpi.values import NamedTuple
 
 CONTEXT_NAMES = ("AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
 CONTEXT_LIMIT = 100_000

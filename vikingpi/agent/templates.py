@@ -11,9 +11,9 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.agent.frontmatter import read_page
+from vikingpi.values import NamedTuple
 
 _PLACE = re.compile(r"\$(?:(\d+)|(@|ARGUMENTS)|\{(\d+):-([^}]*)\}|\{@:(\d+)(?::(\d+))?\})")
 _CALL = re.compile(r"/(\S+)(?:\s+(.*))?\Z", re.DOTALL)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from vikingpi.agent.deps import AgentDeps
 from vikingpi.decode import Json
@@ -14,6 +13,7 @@ from vikingpi.messages import AssistantMessage, ImagePart, Message, TextPart, To
 from vikingpi.session.entries import whole
 from vikingpi.tools.base import ToolOutcome, lock_key, text_outcome
 from vikingpi.tools.schema import validate
+from vikingpi.values import NamedTuple
 
 ABORTED = "Command aborted"
 CUT_OFF = (

@@ -10,7 +10,7 @@ import operator
 import re
 import zlib
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from vikingpi.llm.base import Model
 from vikingpi.messages import (
@@ -24,6 +24,7 @@ from vikingpi.messages import (
     UserMessage,
 )
 from vikingpi.session.entries import whole
+from vikingpi.values import NamedTuple
 
 NO_RESULT = "No result provided"
 NO_BEGINNING = "(The beginning of this conversation is not available.)"

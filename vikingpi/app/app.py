@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from vikingpi.agent.hooks import HookChain, StartReason
 from vikingpi.agent.loop import Agent
@@ -20,6 +20,7 @@ from vikingpi.messages import AssistantMessage, ImagePart, TextPart, UserMessage
 from vikingpi.session.file import SessionLog
 from vikingpi.takeover.replaced import Replaced
 from vikingpi.tools.base import close_tools
+from vikingpi.values import NamedTuple
 
 if TYPE_CHECKING:
     from vikingpi.app.approval import Approval

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.agent.hooks import AgentHooks, Block, HookContext, PromptPatch
 from vikingpi.commands.chooser import Chooser, Option
@@ -20,6 +19,7 @@ from vikingpi.session.entries import Entry
 from vikingpi.session.file import SessionLog
 from vikingpi.session.tree import state_data
 from vikingpi.tools.diff import compare, lines_of, numbered
+from vikingpi.values import NamedTuple
 
 TYPE = "vpi-approval"
 _STRICTNESS: tuple[Mode, ...] = ("off", "edits", "ask", "read-only")

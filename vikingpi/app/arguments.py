@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from vikingpi.app.options import Flag, RunOptions, Words
 from vikingpi.app.plain_arguments import read_plain
 from vikingpi.errors import ConfigError
+from vikingpi.values import NamedTuple
 
 EPILOG = (
     "Subcommands: vpi demo [--keep DIR] shows a takeover without any model or network; vpi sessions lists sessions; "

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from vikingpi.app.arguments import Subcommand
+from vikingpi.values import NamedTuple
 
 Takes = Literal["nothing", "words", "models", "providers", "sessions", "files", "folders", "list", "text"]
 ASKED = ("models", "providers", "sessions")

@@ -9,7 +9,6 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.agent.deps import now_ms
 from vikingpi.app.app import App
@@ -27,6 +26,7 @@ from vikingpi.llm.registry import Catalog
 from vikingpi.llm.scripted import ScriptedCall, ScriptedProvider, Step, scripted_model
 from vikingpi.messages import OVERVIEW_MARKER, ToolSpec, text_of
 from vikingpi.net import HttpTransport
+from vikingpi.values import NamedTuple
 
 THRESHOLD = 1950
 KEEP = 1

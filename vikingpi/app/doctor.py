@@ -8,7 +8,7 @@ import platform
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, TextIO
+from typing import Literal, TextIO
 
 from vikingpi import __version__
 from vikingpi.app.doctor_checks import check_embedded, check_model, check_server, pending
@@ -26,6 +26,7 @@ from vikingpi.llm.registry import Catalog, load_catalog
 from vikingpi.net import HttpTransport, Transport
 from vikingpi.safetext import plain
 from vikingpi.session.catalog import list_sessions
+from vikingpi.values import NamedTuple
 
 USAGE = "vpi doctor: say what is configured, what answers, what is pending, and how to mend it\n"
 Level = Literal["ok", "note", "bad"]

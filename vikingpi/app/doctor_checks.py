@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.config.load import Endpoint
 from vikingpi.config.paths import Paths
@@ -15,6 +14,7 @@ from vikingpi.llm.anthropic_wire import messages_url, request_headers
 from vikingpi.llm.base import Model
 from vikingpi.llm.openai_body import DIRECT
 from vikingpi.net import Transport
+from vikingpi.values import NamedTuple
 from vikingpi.viking.embedded_schema import MIGRATIONS as STORE
 from vikingpi.viking.http import HttpApi
 from vikingpi.viking.http_sessions import HttpSessions

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import TextIO
 
 from vikingpi.app.options import RunOptions
 from vikingpi.app.secrets import make_redactor
@@ -26,6 +26,7 @@ from vikingpi.session.file import SessionLog
 from vikingpi.session.ids import iso_time
 from vikingpi.session.reader import read_session
 from vikingpi.session.tree import labels_of, name_of
+from vikingpi.values import NamedTuple
 
 UNMASKED = "captureRedact is false: secrets stand in it as they were said"
 _OPEN_COMMITS = """SELECT c.target_entry_id, c.target_user_turns, c.started_at FROM commit_ c

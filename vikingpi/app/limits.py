@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from vikingpi.app.options import RunOptions
 from vikingpi.commands.host import Host
@@ -14,6 +13,7 @@ from vikingpi.errors import ConfigError
 from vikingpi.events import CompactionEnd, Event, LimitReached, MessageEnd, Notice, TurnEnd
 from vikingpi.messages import AssistantMessage, Usage
 from vikingpi.session.tree import usage_of
+from vikingpi.values import NamedTuple
 
 EXIT_CODE = 3
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.agent.hooks import HookContext
 from vikingpi.app.secrets import mask_of
@@ -25,6 +24,7 @@ from vikingpi.net import Transport
 from vikingpi.session.entries import Entry
 from vikingpi.session.tree import build_context
 from vikingpi.tools.base import Tool
+from vikingpi.values import NamedTuple
 from vikingpi.viking.base import MemoryStore
 from vikingpi.viking.embedded import StoreFile
 from vikingpi.viking.embedded_memory import EmbeddedMemory

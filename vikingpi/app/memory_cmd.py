@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import TextIO
 
 from vikingpi.app.memory import open_memory
 from vikingpi.app.options import RunOptions, Store
@@ -18,6 +18,7 @@ from vikingpi.errors import ConfigError, StoreRejected
 from vikingpi.memory.texts import deleted_line, hit_lines, node_line
 from vikingpi.net import HttpTransport
 from vikingpi.safetext import plain
+from vikingpi.values import NamedTuple
 from vikingpi.viking.base import CATEGORIES, Level, MemoryStore, Node
 from vikingpi.viking.embedded import StoreFile
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from vikingpi.app.options import RunOptions
 from vikingpi.config.model import Settings
@@ -15,6 +14,7 @@ from vikingpi.llm.registry import Catalog, Choice, default_model, first_of, reso
 from vikingpi.net import Transport
 from vikingpi.session.entries import Entry
 from vikingpi.session.tree import model_of, thinking_of
+from vikingpi.values import NamedTuple
 
 
 class ModelChoice(NamedTuple):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.agent.templates import Library, find_skills, find_templates
 from vikingpi.config.paths import PROJECT_FOLDER, Paths
 from vikingpi.config.trust import agents_folders
 from vikingpi.errors import ConfigError
+from vikingpi.values import NamedTuple
 
 
 class Places(NamedTuple):

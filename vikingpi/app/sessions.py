@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.agent.hooks import StartReason
 from vikingpi.app.options import RunOptions
@@ -13,6 +12,7 @@ from vikingpi.errors import ConfigError, SessionError, SessionLocked
 from vikingpi.session.catalog import default_directory, find, newest
 from vikingpi.session.file import SessionLog, create_session, fork_session, memory_session, open_session
 from vikingpi.session.scan import scan_start
+from vikingpi.values import NamedTuple
 
 
 class Folder(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple
 
 from vikingpi.agent.loop import Agent
 from vikingpi.decode import Json
@@ -12,6 +11,7 @@ from vikingpi.errors import SessionError, ToolError
 from vikingpi.events import Notice
 from vikingpi.session.file import SessionLog
 from vikingpi.tools.bash import BashTool, Execution
+from vikingpi.values import NamedTuple
 
 _LONGEST_SECONDS = 86_400.0
 

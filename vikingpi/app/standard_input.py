@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import select
 import stat
-from typing import NamedTuple
 
 from vikingpi.errors import ConfigError
+from vikingpi.values import NamedTuple
 
 LIMIT = 10 * 1024 * 1024
 FIRST_BYTE = 3.0

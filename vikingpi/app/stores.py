@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from vikingpi.agent.hooks import AgentHooks, HookContext
 from vikingpi.app.secrets import mask_of
@@ -29,6 +29,7 @@ from vikingpi.takeover.hooks import TakeoverHooks
 from vikingpi.takeover.identity import http_identity
 from vikingpi.takeover.mirror import Mirror, SessionRef
 from vikingpi.takeover.ordinary import SUFFIX, OrdinaryHooks
+from vikingpi.values import NamedTuple
 from vikingpi.viking.base import SessionStore
 from vikingpi.viking.embedded_sessions import EmbeddedSessions, OverviewWriter
 from vikingpi.viking.http import HttpApi

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from vikingpi.agent.deps import AgentDeps
 from vikingpi.agent.hooks import AgentHooks, HookChain, StartReason
@@ -54,6 +54,7 @@ from vikingpi.session.entries import usage_to_json
 from vikingpi.session.file import SessionLog, append_later
 from vikingpi.tools.base import Tool, ToolContext
 from vikingpi.tools.builtin import builtin_tools, search_tools
+from vikingpi.values import NamedTuple
 
 if TYPE_CHECKING:
     from vikingpi.tools.sandbox import Sandbox

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from vikingpi.config.model import Settings
+from vikingpi.values import NamedTuple
 
 
 class Option(NamedTuple):

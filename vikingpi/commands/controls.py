@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from vikingpi.commands.approve import ApprovalControl
 from vikingpi.config.model import Settings
@@ -12,6 +12,7 @@ from vikingpi.llm.base import Model
 from vikingpi.session.catalog import SessionInfo
 from vikingpi.session.entries import Entry
 from vikingpi.session.navigate import TreeRow
+from vikingpi.values import NamedTuple
 
 
 class SessionControl(Protocol):

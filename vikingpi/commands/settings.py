@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from vikingpi.command import Command
 from vikingpi.commands.chooser import Act, Choices, Option
@@ -12,6 +12,7 @@ from vikingpi.commands.model import name_of
 from vikingpi.config.change import kind_of, meaning, read_value, value_in, written
 from vikingpi.config.model import APPROVAL_MODES, ApprovalMode, Settings
 from vikingpi.config.paths import PROJECT_FOLDER
+from vikingpi.values import NamedTuple
 
 When = Literal["at once", "from the next prompt on", "from the next session on", "from the next start on"]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, NamedTuple, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
 from vikingpi.config.model import Settings, Takeover
 from vikingpi.decode import Json, as_dict, as_list
+from vikingpi.values import NamedTuple
 
 # Keys of the published OpenViking extension for pi: its other names for keys that vpi has, and what vpi lacks.
 _OTHER_NAMES = {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
 from vikingpi.config.apply import field_name, fields_of, from_text, other_names
 from vikingpi.config.jsonfile import read_object, write_object
 from vikingpi.config.model import Settings
 from vikingpi.decode import Json, as_dict
 from vikingpi.errors import ConfigError
+from vikingpi.values import NamedTuple
 
 
 class Kind(NamedTuple):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from vikingpi.config.jsonfile import read_object
@@ -17,6 +16,7 @@ from vikingpi.config.model import OpenViking
 from vikingpi.config.paths import home_of
 from vikingpi.decode import Json, as_dict, as_int, as_str
 from vikingpi.errors import ConfigError
+from vikingpi.values import NamedTuple
 
 DEFAULT_PORT = 1933
 

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.config.apply import Outcome, apply, field_name, fields_of, from_text
 from vikingpi.config.endpoint import (
@@ -24,6 +23,7 @@ from vikingpi.config.paths import PROJECT_FOLDER, Paths, home_of
 from vikingpi.config.trust import foreign_names, needs_trust, unread_names
 from vikingpi.decode import Json, as_dict
 from vikingpi.errors import ConfigError
+from vikingpi.values import NamedTuple
 
 __all__ = ["Endpoint", "Loaded", "bypassed", "described", "load", "peer_of"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.private import private_dir
+from vikingpi.values import NamedTuple
 
 __all__ = ["PROJECT_FOLDER", "Paths", "locate", "private_dir"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from vikingpi.decode import Json, as_dict, as_str
 from vikingpi.redact import Redactor, count_masks
@@ -12,6 +11,7 @@ from vikingpi.session.ids import new_entry_id
 from vikingpi.session.reader import VERSION
 from vikingpi.session.tree import name_of
 from vikingpi.takeover.state import STATE, fingerprint
+from vikingpi.values import NamedTuple
 
 
 class Copied(NamedTuple):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from vikingpi.export.figures import Advance, Figures, Point
 from vikingpi.export.markup import Html, counted, join, tag
+from vikingpi.values import NamedTuple
 
 _MOST_COLUMNS = 300
 _TICKS = 4

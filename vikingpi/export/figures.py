@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from vikingpi.agent.context import message_tokens
 from vikingpi.agent.validate import repair
@@ -21,6 +20,7 @@ from vikingpi.session.ids import ms_of
 from vikingpi.session.tree import Contexts
 from vikingpi.takeover.boundary import boundary_of, project
 from vikingpi.takeover.state import STATE, TakeoverState, View, is_message, is_user, view
+from vikingpi.values import NamedTuple
 
 # So many messages are looked at one by one to measure requests: some seconds.
 MOST_WORK = 300_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from vikingpi.decode import as_dict
 from vikingpi.export.ink import Ink
@@ -13,6 +12,7 @@ from vikingpi.session.entries import Entry, message_from_json
 from vikingpi.session.leaf import CONVERSATION
 from vikingpi.session.navigate import TreeRow, text_of_entry
 from vikingpi.takeover.state import is_user
+from vikingpi.values import NamedTuple
 
 MOST_ROWS = 4000
 _DEEPEST = 12

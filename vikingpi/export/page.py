@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from vikingpi.decode import Json, as_dict
 from vikingpi.export.calls import Pictures
@@ -25,6 +25,7 @@ from vikingpi.session.navigate import TreeRow, text_of_entry, tree_rows
 from vikingpi.session.tree import labels_of, name_of
 from vikingpi.takeover.plan import place
 from vikingpi.takeover.state import is_message, is_user
+from vikingpi.values import NamedTuple
 
 _OPEN_OUTLINE = 40
 # More of them make no page that a browser likes to show.

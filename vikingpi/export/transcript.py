@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from vikingpi.decode import Json, as_dict, as_int, as_str
 from vikingpi.export.calls import Pictures, show_call, show_command, show_json, show_result
@@ -25,6 +24,7 @@ from vikingpi.messages import (
 from vikingpi.session.entries import Entry, content_from_json, message_from_json, usage_from_json
 from vikingpi.session.ids import ms_of
 from vikingpi.takeover.state import OFF, STATE
+from vikingpi.values import NamedTuple
 from vikingpi.viking.base import PROFILE_ENTRY, RECALL_ENTRY
 
 _STOPPED = {"aborted": "aborted", "length": "cut at the model's output limit"}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.command import Command
 from vikingpi.errors import ConfigError
 from vikingpi.extensions.api import Extension
 from vikingpi.tools.base import Tool
+from vikingpi.values import NamedTuple
 
 MODULE_PREFIX = "vpi_extension_"
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from vikingpi.decode import Json, as_dict
 from vikingpi.errors import BadResponse
 from vikingpi.events import DeltaKind, MessageUpdate
 from vikingpi.llm.base import CallDelta, Delta, Finish, Model, TextDelta, ThinkingDelta, UsageDelta
 from vikingpi.messages import AssistantMessage, StopReason, TextPart, ThinkingPart, ToolCall, Usage
+from vikingpi.values import NamedTuple
 
 MOST_CHARACTERS = 16 * 1024 * 1024
 _PIECE = 8  # what a piece counts for beside its characters: many small ones need memory too

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from vikingpi.decode import Json
 from vikingpi.messages import Message, StopReason, ToolSpec, Usage
+from vikingpi.values import NamedTuple
 
 
 class Price(NamedTuple):

@@ -7,12 +7,11 @@ completions or the messages API are spoken to directly, the others through litel
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from vikingpi.decode import Json
 from vikingpi.llm.anthropic_body import MESSAGES
 from vikingpi.llm.base import Price
 from vikingpi.llm.openai_body import DIRECT
+from vikingpi.values import NamedTuple
 
 LITELLM = "litellm"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from vikingpi.decode import Json, as_dict, as_float, as_int, as_list, as_str
 from vikingpi.errors import (
@@ -23,6 +22,7 @@ from vikingpi.errors import (
 )
 from vikingpi.http_thread import is_loopback
 from vikingpi.llm.base import Model
+from vikingpi.values import NamedTuple
 
 LONGEST_WAIT = 60.0
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from vikingpi.errors import BadResponse, Interrupted, NetError
 from vikingpi.llm.base import Delta, Model
 from vikingpi.llm.failures import net_error, provider_error, read_error
 from vikingpi.llm.sse import Decoder
 from vikingpi.net import StreamReply, Transport
+from vikingpi.values import NamedTuple
 
 SILENCE = 600.0
 AFTER_FINISH = 5.0

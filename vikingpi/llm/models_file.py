@@ -20,12 +20,12 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
 from vikingpi.decode import Json, as_dict, as_float, as_int, as_list, as_str
 from vikingpi.errors import ConfigError
 from vikingpi.llm.base import Price
 from vikingpi.llm.catalog import DEFAULT_OUTPUT, DEFAULT_WINDOW
+from vikingpi.values import NamedTuple
 
 _COSTS = ("input", "output", "cacheRead", "cacheWrite")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.decode import Json
 from vikingpi.errors import ConfigError
@@ -35,6 +34,7 @@ from vikingpi.llm.models_file import (
 from vikingpi.llm.openai_body import DIRECT
 from vikingpi.llm.openai_wire import OpenAIWire
 from vikingpi.net import Transport
+from vikingpi.values import NamedTuple
 
 THINKING_LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 NO_MODEL_HINT = """\

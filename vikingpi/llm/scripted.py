@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import NamedTuple
 
 from vikingpi.decode import Json
 from vikingpi.errors import BadResponse, ContextTooLong, VpiError
@@ -25,6 +24,7 @@ from vikingpi.llm.cost import priced
 from vikingpi.llm.openai_body import build_body, encode, prompt_tokens
 from vikingpi.messages import StopReason, Usage
 from vikingpi.tokens import estimate
+from vikingpi.values import NamedTuple
 
 _WORD = re.compile(r"\s*\S+|\s+")
 _ARGUMENT_PIECE = 24

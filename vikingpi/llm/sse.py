@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import codecs
 import re
-from typing import NamedTuple
 
 from vikingpi.errors import BadResponse
+from vikingpi.values import NamedTuple
 
 EVENT_LIMIT = 16 * 1024 * 1024
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from vikingpi.decode import as_dict, as_str
 from vikingpi.messages import AssistantMessage, Message, TextPart, ToolCall, ToolResultMessage, UserMessage
 from vikingpi.session.entries import Entry, content_from_json, message_from_json
+from vikingpi.values import NamedTuple
 from vikingpi.viking.words import folded, matches, passages, query_terms, terms
 
 TAKEOVER_ENTRY = "ov-takeover"

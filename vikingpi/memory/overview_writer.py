@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from vikingpi.decode import Json, as_dict, as_str
 from vikingpi.errors import BadResponse
 from vikingpi.llm.base import Finish, Model, ProviderFor, Request, TextDelta, UsageDelta
 from vikingpi.messages import Usage, user_text
 from vikingpi.tokens import estimate
+from vikingpi.values import NamedTuple
 from vikingpi.viking.base import StoreMessage
 from vikingpi.viking.overview import SECTIONS, TITLE, fitted, well_formed
 

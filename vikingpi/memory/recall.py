@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from vikingpi.decode import as_dict, as_list, as_str
 from vikingpi.memory.texts import moment
@@ -11,6 +10,7 @@ from vikingpi.messages import Message, TextPart, UserMessage, text_of
 from vikingpi.session.entries import Entry
 from vikingpi.tokens import estimate
 from vikingpi.untrusted import harmless
+from vikingpi.values import NamedTuple
 from vikingpi.viking.base import RECALL_ENTRY, Hit
 
 MAX_QUERY = 2000

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
+from vikingpi.values import NamedTuple
 from vikingpi.viking.base import MemoryStore
 
 

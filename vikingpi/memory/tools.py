@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
 
 from vikingpi.decode import Json, as_str
 from vikingpi.errors import StoreError, ToolError, VpiError
@@ -14,6 +13,7 @@ from vikingpi.memory.texts import deleted_line, hit_lines, node_line, paged, sai
 from vikingpi.messages import ToolSpec
 from vikingpi.session.entries import Entry
 from vikingpi.tools.base import Tool, ToolContext, ToolOutcome, figure, text_outcome, whole_number
+from vikingpi.values import NamedTuple
 from vikingpi.viking.base import CATEGORIES, Hit, Level, SessionStore, archive_name, archive_number
 from vikingpi.viking.embedded_index import rendered
 from vikingpi.viking.uri import session_of

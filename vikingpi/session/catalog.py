@@ -10,7 +10,6 @@ from contextlib import suppress
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.decode import Json, as_dict, as_str
 from vikingpi.errors import SessionError
@@ -18,6 +17,7 @@ from vikingpi.messages import TextPart
 from vikingpi.session.entries import content_from_json, whole
 from vikingpi.session.ids import is_session_id
 from vikingpi.session.lines import parse_line
+from vikingpi.values import NamedTuple
 
 HEAD_BYTES = 16 * 1024
 MORE_HEAD_BYTES = 512 * 1024

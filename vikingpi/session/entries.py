@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from vikingpi.decode import Json, as_dict, as_float, as_int, as_list, as_str
 from vikingpi.messages import (
@@ -21,6 +21,7 @@ from vikingpi.messages import (
     Usage,
     UserMessage,
 )
+from vikingpi.values import NamedTuple
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 NO_USAGE = Usage()

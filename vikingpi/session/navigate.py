@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from vikingpi.decode import Json, as_dict
 from vikingpi.errors import SessionError
@@ -11,6 +10,7 @@ from vikingpi.messages import TextPart
 from vikingpi.session.entries import Entry, content_from_json
 from vikingpi.session.file import SessionLog
 from vikingpi.session.tree import labels_of
+from vikingpi.values import NamedTuple
 
 
 class TreeRow(NamedTuple):

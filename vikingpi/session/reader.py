@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.decode import Json, as_dict, as_int, as_str
 from vikingpi.errors import SessionError
@@ -18,6 +17,7 @@ from vikingpi.session.entries import Entry
 from vikingpi.session.ids import is_session_id
 from vikingpi.session.lines import entry_of, parse_line
 from vikingpi.session.tail import Tail, read_tail
+from vikingpi.values import NamedTuple
 
 VERSION = 3
 WHOLE_BELOW = 256 * 1024

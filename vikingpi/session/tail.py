@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.decode import Json, as_dict, as_str
 from vikingpi.messages import Usage
@@ -27,6 +26,7 @@ from vikingpi.session.tree import (
     totals_from_json,
     usage_of,
 )
+from vikingpi.values import NamedTuple
 
 BLOCK = 64 * 1024
 SEARCH_LIMIT = 16 * 1024 * 1024

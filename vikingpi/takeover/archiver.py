@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
 
 from vikingpi.errors import StoreError, StoreRejected, StoreUnreachable
 from vikingpi.takeover.delivery import SETTLE_MS, Delivery, Link, sole_writer
 from vikingpi.takeover.plan import Plan
+from vikingpi.values import NamedTuple
 from vikingpi.viking.base import Archive, SessionStatus, archive_name, archive_number
 from vikingpi.viking.ledger import LONGEST_WAIT_MS, CommitRow, Generation
 from vikingpi.viking.overview import acceptable

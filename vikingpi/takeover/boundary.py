@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from vikingpi.messages import OVERVIEW_MARKER, Message, TextPart, UserMessage
 from vikingpi.session.entries import Entry
 from vikingpi.takeover.state import View
 from vikingpi.untrusted import harmless
+from vikingpi.values import NamedTuple
 from vikingpi.viking.overview import cut_sections
 
 _LEAD = (

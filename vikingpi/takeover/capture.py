@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
 from vikingpi.decode import Json, as_dict, as_int, as_list, as_str
 from vikingpi.session.entries import Entry
 from vikingpi.takeover.state import entry_text, is_message, is_user, off_entries
 from vikingpi.tokens import estimate
+from vikingpi.values import NamedTuple
 from vikingpi.viking.base import SEED_TITLE, MessageKind, StoreMessage
 from vikingpi.viking.ledger import NewRow
 

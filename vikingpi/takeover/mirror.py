@@ -8,7 +8,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from vikingpi.agent.hooks import HookContext
 from vikingpi.decode import Json, as_dict
@@ -30,6 +29,7 @@ from vikingpi.takeover.state import (
     turns_before,
     view,
 )
+from vikingpi.values import NamedTuple
 from vikingpi.viking.base import PROFILE_ENTRY, archive_name
 from vikingpi.viking.ledger import CommitRow, Generation, NewRow
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from vikingpi.session.entries import Entry
 from vikingpi.takeover.capture import Target, Unit, captured_end, choose_target, units
 from vikingpi.takeover.state import View, is_message, is_user, off_entries, turns_before
+from vikingpi.values import NamedTuple
 from vikingpi.viking.ledger import Row
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from vikingpi.decode import as_dict, as_str
 from vikingpi.session.entries import Entry
 from vikingpi.takeover.state import STATE, TakeoverState, View
 from vikingpi.untrusted import harmless
+from vikingpi.values import NamedTuple
 from vikingpi.viking.overview import cut_sections
 
 

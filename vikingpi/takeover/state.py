@@ -9,11 +9,11 @@ entry ids.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from vikingpi.decode import Json, as_dict, as_int, as_list, as_str
 from vikingpi.messages import OVERVIEW_MARKER
 from vikingpi.session.entries import Entry
+from vikingpi.values import NamedTuple
 
 STATE = "ov-takeover"
 OFF = "ov-off"

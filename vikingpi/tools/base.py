@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from vikingpi.decode import Json
 from vikingpi.errors import ToolError
 from vikingpi.messages import ImagePart, TextPart, ToolSpec
+from vikingpi.values import NamedTuple
 
 if TYPE_CHECKING:
     from vikingpi.tools.sandbox import Sandbox

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from typing import NamedTuple
 
 from vikingpi.decode import Json, as_float, as_str
 from vikingpi.errors import ToolError
@@ -13,6 +12,7 @@ from vikingpi.messages import ToolSpec
 from vikingpi.tools import shell, truncate
 from vikingpi.tools.base import ToolContext, ToolOutcome, text_outcome
 from vikingpi.tools.output import Output
+from vikingpi.values import NamedTuple
 
 _LONGEST = 86_400.0
 _MOST_NAMED = 5

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from vikingpi.values import NamedTuple
 
 _CONTEXT = 4
 _MOST_CELLS = 250_000

@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.decode import Json, as_dict, as_list, as_str
 from vikingpi.errors import ToolError
@@ -16,6 +15,7 @@ from vikingpi.tools import atomic, diff, truncate
 from vikingpi.tools.base import ToolContext, ToolOutcome, text_outcome
 from vikingpi.tools.matching import Source, Span
 from vikingpi.tools.paths import explain, lock_key_of, open_regular, resolve, scrub, writable
+from vikingpi.values import NamedTuple
 
 _BOM = "\ufeff"
 # What is compared and shown takes about twenty times as much memory.

@@ -7,7 +7,9 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from vikingpi.values import NamedTuple
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

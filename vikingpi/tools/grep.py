@@ -8,7 +8,6 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.decode import Json, as_dict, as_int, as_list, as_str
 from vikingpi.errors import ToolError
@@ -17,6 +16,7 @@ from vikingpi.tools import truncate
 from vikingpi.tools.base import ToolContext, ToolOutcome, text_outcome, whole_number
 from vikingpi.tools.helper import Helper, program
 from vikingpi.tools.paths import resolve, scrub, shown
+from vikingpi.values import NamedTuple
 
 _LIMIT = 100
 _LINE = 500

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
 
 from vikingpi.errors import ToolError
+from vikingpi.values import NamedTuple
 
 MAX_ENCODED = 4_718_592
 MAX_SIDE = 8000

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
-from typing import NamedTuple
 
 from vikingpi.tools.diff import compare
+from vikingpi.values import NamedTuple
 
 _SPECIAL = r"(?<![^\S\n])[^\S\n]+(?=\n|\Z)|[\x00-\x09\x0b-\x7f]?[^\x00-\x7f\s]+|[^\S\x00-\x7f]+"
 _PLAIN = str.maketrans(

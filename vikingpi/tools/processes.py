@@ -11,7 +11,8 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+
+from vikingpi.values import NamedTuple
 
 MARK = "VPI_COMMAND"
 _MOST_PIDS = 1 << 22

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.decode import Json, as_str
 from vikingpi.errors import ToolError
@@ -14,6 +13,7 @@ from vikingpi.messages import ImagePart, TextPart, ToolSpec
 from vikingpi.tools import images, truncate
 from vikingpi.tools.base import ToolContext, ToolOutcome, figure, text_outcome, whole_number
 from vikingpi.tools.paths import explain, open_regular, resolve, scrub
+from vikingpi.values import NamedTuple
 
 _CHUNK = 1 << 20
 _SNIFF = 8192

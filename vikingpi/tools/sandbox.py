@@ -16,9 +16,9 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.errors import ConfigError
+from vikingpi.values import NamedTuple
 
 _PROGRAM = "bwrap"
 _PROBE_SECONDS = 10.0

@@ -14,10 +14,11 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from vikingpi.decode import Json
 from vikingpi.tools.globs import to_regex, walk
+from vikingpi.values import NamedTuple
 
 _SNIFF = 8192
 _LONGEST = 90

@@ -10,12 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from vikingpi.errors import ToolError
 from vikingpi.tools.output import Output
 from vikingpi.tools.paths import explain, scrub
 from vikingpi.tools.processes import MARK, Family, Stray, Watch, is_running, send
+from vikingpi.values import NamedTuple
 
 _TICK = 0.1
 _AFTER_EXIT = 0.5

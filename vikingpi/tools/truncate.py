@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from vikingpi.decode import Json
+from vikingpi.values import NamedTuple
 
 MAX_LINES = 2000
 MAX_BYTES = 51200

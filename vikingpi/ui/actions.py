@@ -7,7 +7,7 @@ import os
 import select
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from vikingpi.commands.approve import MEANING, next_mode
 from vikingpi.commands.host import Host
@@ -21,6 +21,7 @@ from vikingpi.ui.interrupts import Interrupts
 from vikingpi.ui.keys import TWICE_SECONDS, Actions
 from vikingpi.ui.lines import Line
 from vikingpi.ui.menu import Source, command_in
+from vikingpi.values import NamedTuple
 
 HINT_SECONDS = 3.0
 LEVELS = ("off", "minimal", "low", "medium", "high")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from vikingpi.values import NamedTuple
 
 LONGEST_FENCE = 60
 KEPT_OF_FENCE = 20

@@ -9,7 +9,6 @@ import sys
 import termios
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.styles import Style
@@ -28,6 +27,7 @@ from vikingpi.ui.theme import BAR_STYLES, Theme, choose_theme
 from vikingpi.ui.transcript import Transcript
 from vikingpi.ui.view import View, make_layout
 from vikingpi.ui.work import Work
+from vikingpi.values import NamedTuple
 
 
 class Terminal(NamedTuple):

@@ -9,12 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.safetext import is_seen
 from vikingpi.tools.globs import walk
 from vikingpi.tools.helper import program
 from vikingpi.ui.menu import NOTHING, Item, Offer, Source
+from vikingpi.values import NamedTuple
 
 MOST_FILES = 50_000
 MOST_ITEMS = 50

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
@@ -13,6 +12,7 @@ from prompt_toolkit.document import Document
 from vikingpi.ui.history import PromptHistory
 from vikingpi.ui.menu import Item, Menu
 from vikingpi.ui.pastes import Pastes
+from vikingpi.values import NamedTuple
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
@@ -16,6 +15,7 @@ from vikingpi.ui.files import common_beginning
 from vikingpi.ui.input import Editor, typed
 from vikingpi.ui.menu import Source
 from vikingpi.ui.search import Search
+from vikingpi.values import NamedTuple
 
 TWICE_SECONDS = 0.5
 BURST_SECONDS = 0.03

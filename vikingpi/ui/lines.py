@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from vikingpi import safetext
 from vikingpi.agent.answer import ABORTED
@@ -20,6 +20,7 @@ from vikingpi.events import (
     RetryStart,
 )
 from vikingpi.messages import AssistantMessage
+from vikingpi.values import NamedTuple
 
 LINE_CELLS = 1000
 

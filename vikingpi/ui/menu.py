@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from vikingpi.command import Command
 from vikingpi.safetext import is_seen
+from vikingpi.values import NamedTuple
 
 
 class Item(NamedTuple):

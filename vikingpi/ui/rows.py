@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from vikingpi import safetext
 from vikingpi.commands.host import ShellResult
@@ -11,6 +10,7 @@ from vikingpi.decode import as_dict, as_list, as_str
 from vikingpi.messages import ImagePart, TextPart, ToolCall, ToolResultMessage
 from vikingpi.safetext import cells, cut_cells, head_of
 from vikingpi.ui.lines import seconds
+from vikingpi.values import NamedTuple
 
 SLOW_MS = 1000
 TAIL_CHARACTERS = 20_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi import safetext
 from vikingpi.commands.host import Figures
@@ -14,6 +13,7 @@ from vikingpi.regular import read_regular
 from vikingpi.safetext import cells, cut_cells
 from vikingpi.ui.lines import tokens
 from vikingpi.ui.theme import UNICODE, Glyphs
+from vikingpi.values import NamedTuple
 
 SEPARATOR = " · "
 PART_CELLS = 300

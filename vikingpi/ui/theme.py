@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from vikingpi.safetext import literal
+from vikingpi.values import NamedTuple
 
 Depth = Literal["none", "16", "256", "true"]
 

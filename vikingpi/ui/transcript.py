@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from vikingpi import events, safetext
 from vikingpi.commands.host import ShellResult
@@ -14,6 +14,7 @@ from vikingpi.ui.input import UserCommand
 from vikingpi.ui.lines import failure_of, line_of, seconds
 from vikingpi.ui.printer import HANG, Printer, user_rows
 from vikingpi.ui.rows import FOLDED, FULL, Limits, Row, command_rows, fold, left_out, results, running
+from vikingpi.values import NamedTuple
 
 THOUGHT_LINES = 3
 PAST_LINES = 20

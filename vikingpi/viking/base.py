@@ -7,9 +7,10 @@ generation. Every method may raise StoreUnreachable or StoreRejected and nothing
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 from vikingpi.decode import Json, as_dict, as_list, as_str
+from vikingpi.values import NamedTuple
 
 # How the marks of messages begin that stand in for others: for what an earlier generation held, for what was refused.
 STAND_IN_MARKS = ("seed:", "refused:")

@@ -12,10 +12,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from vikingpi.decode import as_dict
 from vikingpi.errors import StoreRejected
+from vikingpi.values import NamedTuple
 from vikingpi.viking.base import Level, Node, StoreMessage, archive_name, archive_number
 from vikingpi.viking.embedded_index import rendered
 from vikingpi.viking.levels import abstract, overview

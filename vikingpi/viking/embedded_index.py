@@ -11,9 +11,9 @@ import json
 import math
 import sqlite3
 from collections.abc import Iterable, Sequence, Set
-from typing import NamedTuple
 
 from vikingpi.decode import as_dict, as_str
+from vikingpi.values import NamedTuple
 from vikingpi.viking.base import STAND_IN_MARKS, StoreMessage
 from vikingpi.viking.outgoing import whole
 from vikingpi.viking.words import is_cjk, matches, passages, query_terms, telling, terms

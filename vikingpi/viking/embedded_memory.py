@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Sequence, Set
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingpi.decode import as_dict
 from vikingpi.errors import StoreRejected
 from vikingpi.net import Transport
 from vikingpi.tokens import estimate
+from vikingpi.values import NamedTuple
 from vikingpi.viking import embedded_browse as browse
 from vikingpi.viking import embedded_index as index
 from vikingpi.viking.base import CATEGORIES, Hit, Level, Node, RecallQuery, StoreMessage, Written

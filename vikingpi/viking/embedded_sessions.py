@@ -10,12 +10,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from vikingpi import __version__
 from vikingpi.decode import as_dict, as_list, as_str
 from vikingpi.errors import StoreRejected, StoreUnreachable, VpiError
 from vikingpi.tokens import estimate
+from vikingpi.values import NamedTuple
 from vikingpi.viking.base import (
     Archive,
     CommitReceipt,

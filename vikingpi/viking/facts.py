@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+
+from vikingpi.values import NamedTuple
 
 LINE = 300
 _WINDOW = 90

@@ -9,11 +9,11 @@ import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from vikingpi.errors import NetError, StoreRejected, StoreUnreachable
 from vikingpi.net import Reply, Transport
+from vikingpi.values import NamedTuple
 from vikingpi.viking.webtext import readable
 
 PAGE_BYTES = 5 * 1024 * 1024

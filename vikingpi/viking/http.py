@@ -18,7 +18,6 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from vikingpi.decode import Json, as_dict, as_str
@@ -32,6 +31,7 @@ from vikingpi.errors import (
     StoreUnreachable,
 )
 from vikingpi.net import Reply, Transport
+from vikingpi.values import NamedTuple
 from vikingpi.viking.outgoing import dump
 from vikingpi.viking.uri import with_query
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
+from vikingpi.values import NamedTuple
 from vikingpi.viking.ledger_file import Database
 
 RowState = Literal["new", "sending", "done", "dead"]

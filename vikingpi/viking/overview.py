@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from vikingpi.tokens import cut, estimate
+from vikingpi.values import NamedTuple
 from vikingpi.viking.base import SEED_TITLE, StoreMessage
 from vikingpi.viking.digest import FAILED_LAST, NOT_ANSWERED, Lines, digest
 from vikingpi.viking.facts import fact_subject, is_change

@@ -38,7 +38,7 @@ _STOP_WORDS = (
 def terms(text: str) -> list[str]:
     """Return the terms of a text in order, with repetitions."""
     found: list[str] = []
-    for run in _compiled(_RUN).findall(_plain(text)):
+    for run in _runs(text):
         # Most runs are of letters before the first of those scripts, and a call for each is dear.
         found += _pairs(run) if run[0] >= "\u3040" and is_cjk(run[0]) else _parts(run)
     return found
@@ -47,7 +47,7 @@ def terms(text: str) -> list[str]:
 def query_terms(text: str) -> tuple[str, ...]:
     """Return what to look for: each term once, without words that say nothing unless there are no others."""
     found: list[str] = []
-    for run in _compiled(_RUN).findall(_plain(text)):
+    for run in _runs(text):
         pieces = _pairs(run)[:-1] or [run] if is_cjk(run[0]) else _asked_parts(run)
         found += [one for one in pieces if run.lower() not in _stop()]
     rest = [one for one in found if one not in _stop()]
@@ -90,6 +90,12 @@ def _break(text: str, start: int) -> int:
         if at >= 0:
             return at + len(end)
     return start + PASSAGE
+
+
+def _runs(text: str) -> list[str]:
+    """Return what stands between spaces and punctuation. The pattern for all scripts takes 4 ms to compile."""
+    plain = _plain(text)
+    return _compiled(r"\w+" if plain.isascii() else _RUN).findall(plain)
 
 
 def _plain(text: str) -> str:
