@@ -7,6 +7,7 @@ import pytest
 
 from vikingpi.app.arguments import subcommand
 from vikingpi.app.memory_cmd import read_words, run_memory
+from vikingpi.cli import run
 from vikingpi.errors import ConfigError, StoreRejected
 
 
@@ -178,9 +179,34 @@ def test_words_after_two_hyphens_are_words() -> None:
         (["memory", "list"], "memory"),
         (["memory", "search", "x"], "memory"),
         (["memory", "--project", "list"], "memory"),
-        (["memory", "leaks", "in", "parser.py"], ""),
+        (["memory", "--store", "embedded", "list"], "memory"),
+        (["memory", "--text", "add", "x"], "memory"),
+        (["memory", "leaks in parser.py"], ""),
         (["--", "memory"], ""),
     ],
 )
 def test_only_its_own_words_make_it_a_subcommand(argv: list[str], name: str) -> None:
     assert subcommand(argv) == name
+
+
+@pytest.mark.parametrize("rest", [["serch"], ["serch", "deploy", "window"], ["--project", "serch", "deploy"]])
+def test_a_slip_in_its_word_is_told_with_the_nearest_one_and_is_no_prompt(
+    rest: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["memory", *rest]) == 2
+    told = capsys.readouterr().err
+    assert "error: vpi memory does not know serch\n" in told
+    assert "hint: did you mean vpi memory search? " in told
+    assert "asks the model" in told
+
+
+@pytest.mark.parametrize("argv", [["memory", "leaks", "in", "parser.py"], ["memory", "rm", "viking://~/x"]])
+def test_a_word_of_its_own_must_follow_it(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(argv) == 2
+    told = capsys.readouterr().err
+    assert f'vpi "memory {argv[1]} ..." asks the model' in told
+    assert "did you mean" not in told
+
+
+def test_a_prompt_that_begins_like_a_subcommand_is_a_prompt() -> None:
+    assert subcommand(["doctr"]) == subcommand(["memry", "search", "x"]) == subcommand(["doctor", "my", "code"]) == ""

@@ -19,20 +19,24 @@ EPILOG = (
 
 
 class Subcommand(NamedTuple):
-    """`words` are those that may follow it."""
+    """`words` are those that may follow it. One that `acts` is told by a word what to do: no other can follow it."""
 
     about: str
     words: tuple[str, ...] = ()
+    acts: bool = False
 
 
 _COMPLETED = ("bash", "fish", "zsh", "models", "providers", "sessions", "--help")
-_MEMORY = ("add", "forget", "list", "search", "show", "--category", "--level", "--limit", "--project", "--help")
+_MEMORY = (
+    *("add", "forget", "list", "search", "show"),
+    *("--category", "--level", "--limit", "--project", "--store", "--text", "--help"),
+)
 SUBCOMMANDS: dict[str, Subcommand] = {
     "completion": Subcommand("print a script that completes the command line", _COMPLETED),
     "demo": Subcommand("show a takeover without any model or network", ("--keep", "--help")),
     "doctor": Subcommand("say what is configured and what answers", ("--help",)),
     "help": Subcommand("show all options"),
-    "memory": Subcommand("show and change what is remembered", _MEMORY),
+    "memory": Subcommand("show and change what is remembered", _MEMORY, acts=True),
     "sessions": Subcommand("list the sessions of this folder", ("--all", "--help")),
 }
 
@@ -40,19 +44,31 @@ SUBCOMMANDS: dict[str, Subcommand] = {
 def subcommand(argv: Sequence[str]) -> str:
     """Give the subcommand that argv means, empty when its first word is a message.
 
-    A name is a subcommand only if nothing or one of its own words or flags follows. ConfigError for one other word:
-    that is a slip, and not worth asking a model.
+    A name is a subcommand only if nothing or one of its own words or flags follows. ConfigError for one other word,
+    and for any other after a name that `acts`: that is a slip, and not worth asking a model.
     """
     if not argv or argv[0] not in SUBCOMMANDS:
         return ""
-    name, words = argv[0], SUBCOMMANDS[argv[0]].words
-    if len(argv) == 1 or argv[1].partition("=")[0] in words:
+    name, known = argv[0], SUBCOMMANDS[argv[0]]
+    if len(argv) == 1 or argv[1].partition("=")[0] in known.words:
         return name
-    if len(argv) == 2 and len(argv[1].split()) <= 1 and not argv[1].startswith(("-", "@")):
-        known = f"vpi {name} takes {', '.join(words)}" if words else f"vpi {name} takes no words"
-        word = argv[1] if argv[1].strip() else repr(argv[1])
-        raise ConfigError(f"vpi {name} does not know {word}", hint=f'{known}; vpi "{name} {argv[1]}" asks the model')
+    if (known.acts or len(argv) == 2) and len(argv[1].split()) <= 1 and not argv[1].startswith(("-", "@")):
+        raise unknown_word(argv, known.words)
     return ""
+
+
+def unknown_word(argv: Sequence[str], words: Sequence[str]) -> ConfigError:
+    """Say that a subcommand knows no such word as follows it in argv, and which of its own is the nearest."""
+    import difflib
+
+    name, word = argv[:2]
+    near = difflib.get_close_matches(word, words, n=1)
+    asked = f"did you mean vpi {name} {near[0]}? " if near else ""
+    takes = f"vpi {name} takes {', '.join(words) if words else 'no words'}"
+    more = " ..." if len(argv) > 2 else ""
+    asks = f'vpi "{name} {word}{more}" asks the model'
+    said = word if word.strip() else repr(word)
+    return ConfigError(f"vpi {name} does not know {said}", hint=f"{asked}{takes}; {asks}")
 
 
 def parse(argv: Sequence[str]) -> RunOptions | None:

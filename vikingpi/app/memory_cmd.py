@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from vikingpi.app.arguments import unknown_word
 from vikingpi.app.memory import open_memory
 from vikingpi.app.options import RunOptions, Store
 from vikingpi.app.secrets import make_redactor, mask_of
@@ -99,8 +100,10 @@ def read_words(rest: Sequence[str]) -> Asked:
         if not given and not left:
             raise _wrong(f"{name} needs a value")
         asked = _with_flag(asked, name, value if given else left.pop(0))
-    if not words or words[0] not in MEMORY_WORDS:
-        raise _wrong(f"vpi memory has no {words[0]!r}" if words else "vpi memory needs a word")
+    if not words:
+        raise _wrong("vpi memory needs a word")
+    if words[0] not in MEMORY_WORDS:
+        raise unknown_word(("memory", *words), MEMORY_WORDS)
     if words[0] != "add" and not all(map(str.strip, words[1:])):
         raise _wrong(f"{words[0]} was given an empty word")
     return asked._replace(word=words[0], rest=tuple(words[1:]))
