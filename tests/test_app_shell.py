@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 from agent_lab import Lab
+from vpi_lab import Tty, lab
 
-from vikingpi.app.shell import ShellRun, UserShell
+from vikingpi.app.shell import ShellRun, UserShell, recorded_runs
 from vikingpi.decode import Json
 from vikingpi.events import Notice
 from vikingpi.llm.scripted import Step
@@ -129,3 +130,31 @@ def test_a_command_of_a_session_that_was_left_is_named_and_not_recorded(tmp_path
     bench.shell.settle()
     assert [type(event) for event in bench.lab.events] == [Notice]
     assert agent.deps.session.branch() == ()
+
+
+@pytest.mark.parametrize("excluded", [False, True])
+@pytest.mark.parametrize("command", ["echo `echo 1`; exit 3", "seq 100000", "kill -9 $$"])
+def test_a_record_is_read_back_as_it_was(tmp_path: Path, command: str, excluded: bool) -> None:
+    bench = Bench(tmp_path)
+    run = bench.run(command, excluded=excluded)
+    session = bench.lab.agent.deps.session
+    assert list(recorded_runs(session.branch()).values()) == [run]
+
+
+def test_a_resumed_chat_shows_it_as_the_users_own(tmp_path: Path) -> None:
+    with lab(tmp_path) as runs:
+        for words, lines in (((), ("hello", "!echo $((40+2)); false")), (("-c",), ())):
+            tty = Tty(runs, "--store", "off", *words)
+            try:
+                tty.wait("OV -")
+                tty.read(0.3)
+                for line in lines:
+                    tty.send(line)
+                    tty.read(0.2)
+                    tty.send("\r")
+                    tty.read(0.3)
+                assert "Ran" not in tty.wait("! echo $((40+2)); false\n42\n(exit 1)")
+                tty.send("\x04")
+                assert tty.end() == 0
+            finally:
+                tty.close()

@@ -97,7 +97,7 @@ def painted(text: str, depth: Depth) -> list[str]:
     printer.text(rows)
     printer.prose(rows, hang=2)
     answer = AssistantMessage((TextPart(text),), "", "", "", Usage(), "stop", 0)
-    Transcript(printer).past([UserMessage((TextPart(text),), 0), answer], 1)
+    Transcript(printer).past([UserMessage((TextPart(text),), 0), answer], 1, {})
     return lines
 
 

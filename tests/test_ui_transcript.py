@@ -1,9 +1,11 @@
 import re
 from collections.abc import Sequence
 
+import pytest
 from ui_fake import answer, text_answer
 
 from vikingpi import events
+from vikingpi.app.shell import ShellRun
 from vikingpi.messages import (
     AssistantMessage,
     ImagePart,
@@ -175,15 +177,32 @@ def test_the_past_shows_the_last_turns_only() -> None:
     for n in range(5):
         messages += [user_text(f"question {n}", 0), text_answer(f"answer {n}")]
     messages.insert(0, UserMessage((TextPart("## overview"),), 0, kind="overview"))
-    messages.append(UserMessage((TextPart("Ran `ls`\n```\nfile\n```"),), 0, kind="bash"))
-    live.past(messages, 2)
+    live.past(messages, 2, {})
     text = "\n".join(out.lines)
     assert "(3 earlier turns)" in text
     assert "question 2" not in text
     assert "question 3" in text and "answer 4" in text
     assert "overview" not in text
-    assert "> Ran `ls`" in text
-    assert "file" in text
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        ShellRun("ls", "file\n", 0),
+        ShellRun("echo `x`\nfalse", "\n".join(map(str, range(50))), 3),
+        ShellRun("sleep 9", "", None, cancelled=True),
+        ShellRun("yes", "y", 0, truncated=True, full_output_path="/tmp/all"),
+    ],
+)
+def test_a_past_command_of_the_users_reads_like_it_did_when_it_was_live(run: ShellRun) -> None:
+    told = UserMessage((TextPart("Ran `it`"),), 0, "r1", "bash")
+    past, shown_past = transcript()
+    past.past([user_text("hello", 0), told], 3, {"r1": run})
+    live, shown_live = transcript()
+    live.event(events.MessageEnd(user_text("hello", 0)))
+    live.shell_ended(run)
+    assert shown_past.plain() == shown_live.plain()
+    assert f"! {run.command.split(chr(10))[0]}" in shown_past.plain()
 
 
 def conversation() -> list[Message]:
@@ -211,7 +230,7 @@ def conversation() -> list[Message]:
 
 def test_the_past_reads_like_it_did_when_it_was_live() -> None:
     past, shown_past = transcript()
-    past.past(conversation(), 9)
+    past.past(conversation(), 9, {})
     live, shown_live = transcript()
     calls: dict[str, ToolCall] = {}
     for message in conversation():
@@ -236,14 +255,14 @@ def test_what_unfolds_is_of_the_session_that_is_open() -> None:
     live.event(events.MessageEnd(text_answer("fine")))
     live.event(events.ToolEnd(ToolCall("c", "bash", {"command": "x"}), result("old\n" * 9)))
     for messages in ([], [user_text("hello", 0), text_answer("plain")]):
-        live.past(messages, 3)
+        live.past(messages, 3, {})
         out.lines.clear()
         live.toggle_results()
         live.toggle_thoughts()
         assert out.lines == []
         live.toggle_results()
         live.toggle_thoughts()
-    live.past(conversation(), 9)
+    live.past(conversation(), 9, {})
     out.lines.clear()
     live.toggle_results()
     assert out.plain() == ["", "$ run 0", *"1234567"]
@@ -251,7 +270,7 @@ def test_what_unfolds_is_of_the_session_that_is_open() -> None:
 
 def test_of_a_long_past_answer_the_end_is_shown() -> None:
     live, out = transcript()
-    live.past([user_text("hello", 0), text_answer("\n\n".join(f"line {n}" for n in range(100)))], 3)
+    live.past([user_text("hello", 0), text_answer("\n\n".join(f"line {n}" for n in range(100)))], 3, {})
     assert "... (80 earlier lines)" in out.plain()
     assert out.plain()[-1] == "line 99"
     assert "line 79" not in out.plain()

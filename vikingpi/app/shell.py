@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from vikingpi.agent.loop import Agent
-from vikingpi.decode import Json
+from vikingpi.decode import Json, as_dict, as_str
 from vikingpi.errors import SessionError, ToolError
 from vikingpi.events import Notice
+from vikingpi.session.entries import Entry
 from vikingpi.session.file import SessionLog
 from vikingpi.tools.bash import BashTool, Execution
 from vikingpi.values import NamedTuple
@@ -29,6 +30,25 @@ class ShellRun(NamedTuple):
     excluded: bool = False
     problem: str = ""
     left: str = ""
+
+
+def recorded_runs(branch: Sequence[Entry]) -> dict[str, ShellRun]:
+    """Read the commands that a branch records, each by the id of its entry."""
+    messages = ((entry.id, as_dict(entry.raw.get("message"))) for entry in branch if entry.type == "message")
+    return {name: _run_of(message) for name, message in messages if message.get("role") == "bashExecution"}
+
+
+def _run_of(message: Json) -> ShellRun:
+    code = message.get("exitCode")
+    return ShellRun(
+        as_str(message.get("command")),
+        as_str(message.get("output")),
+        code if isinstance(code, int) else None,
+        cancelled=message.get("cancelled") is True,
+        truncated=message.get("truncated") is True,
+        full_output_path=as_str(message.get("fullOutputPath")),
+        excluded=message.get("excludeFromContext") is True,
+    )
 
 
 class UserShell:

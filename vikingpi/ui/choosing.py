@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
+from vikingpi.app.shell import recorded_runs
 from vikingpi.commands.chooser import Choices, Option
 from vikingpi.config.model import Settings
 from vikingpi.session.tree import build_context
@@ -63,7 +64,8 @@ class TerminalChooser:
         self._desk.transcript.shows_thoughts = settings.show_thoughts
 
     def show_past(self) -> None:
-        self._desk.transcript.past(build_context(self._desk.app.parts.session.branch()), PAST_TURNS)
+        branch = self._desk.app.parts.session.branch()
+        self._desk.transcript.past(build_context(branch), PAST_TURNS, recorded_runs(branch))
 
 
 def clipboard_commands(env: Mapping[str, str]) -> list[list[str]]:

@@ -20,7 +20,6 @@ from vikingpi.events import (
     MessageEnd,
     StoreState,
 )
-from vikingpi.session.tree import build_context
 from vikingpi.ui.actions import Places, make_actions
 from vikingpi.ui.choosing import TerminalChooser
 from vikingpi.ui.desk import Terminal, is_dumb, make_desk, open_terminal, typed_ahead
@@ -38,7 +37,6 @@ from vikingpi.ui.rows import Row
 from vikingpi.ui.status import git_branch
 from vikingpi.ui.view import FRAME_SECONDS
 
-PAST_TURNS = 3
 FIGURES_SECONDS = 0.2
 _FIGURES_CHANGE = (AgentSettled, BoundaryAdvanced, BoundaryReset, CompactionEnd, MessageEnd, StoreState)
 
@@ -54,7 +52,8 @@ class Repl:
         burst = Burst()
         desk.screen.key_processor.before_key_press += burst.key
         desk.screen.key_bindings = make_bindings(desk.editor, desk.search, actions, burst)
-        app.chooser = TerminalChooser(desk, terminal)
+        app.chooser = chooser = TerminalChooser(desk, terminal)
+        self._show_past = chooser.show_past
         desk.transcript.shows_thoughts = app.settings.show_thoughts
         self._submit = actions.submit
         self._source = terminal.source
@@ -88,7 +87,7 @@ class Repl:
     def _begin(self, prompts: Sequence[Prompt], first: str, early: list[str]) -> None:
         """Show what was said before, which takes some heavy imports, only once there is an editor; then begin."""
         self._desk.screen.remember_mode()
-        self._desk.transcript.past(build_context(self._app.parts.session.branch()), PAST_TURNS)
+        self._show_past()
         asyncio.get_running_loop().run_in_executor(None, preload)
         called = command_in(self._app.commands, first)
         several = called is not None or len(early) > 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from vikingpi import events, safetext
@@ -13,7 +13,7 @@ from vikingpi.ui.blocks import Block, Splitter, blocks_of
 from vikingpi.ui.input import UserCommand
 from vikingpi.ui.lines import failure_of, line_of, seconds
 from vikingpi.ui.printer import HANG, Printer, user_rows
-from vikingpi.ui.rows import FOLDED, FULL, Limits, Row, command_rows, fold, left_out, results, running
+from vikingpi.ui.rows import FOLDED, FULL, Limits, Row, command_rows, left_out, results, running
 from vikingpi.values import NamedTuple
 
 THOUGHT_LINES = 3
@@ -175,6 +175,11 @@ def _limits(of: str = "", *, unfolded: bool) -> Limits:
     return FOLDED.longer() if of == _SHELL else FOLDED._replace(key=_RESULTS_KEY)
 
 
+def _print_command(run: ShellResult, printer: Printer, *, unfolded: bool) -> None:
+    limits = _limits(_SHELL, unfolded=unfolded)
+    (printer.text if limits.full else printer.rows)(command_rows(run, limits))
+
+
 class Transcript:
     """`version` changes whenever the live part would look different. Results are folded unless `unfolded`,
     thoughts unless `shows_thoughts`.
@@ -251,19 +256,19 @@ class Transcript:
         """Show what came of the user's command."""
         self.version += 1
         self._tools.pop(_SHELL, None)
-        if run is None:
-            return
-        limits = _limits(_SHELL, unfolded=self.unfolded)
-        rows, show = command_rows(run, limits), self._printer.text if limits.full else self._printer.rows
-        self._answer.between_blocks(lambda: show(rows))
+        if run is not None:
+            self._answer.between_blocks(lambda: _print_command(run, self._printer, unfolded=self.unfolded))
 
     @property
     def ticking(self) -> bool:
         """Whether the live part changes by the mere passing of time."""
         return bool(self._tools)
 
-    def past(self, messages: Sequence[Message], user_turns: int) -> None:
-        """Show the last user turns of a session, as they were seen, in place of the one that was open before."""
+    def past(self, messages: Sequence[Message], user_turns: int, runs: Mapping[str, ShellResult]) -> None:
+        """Show the last user turns of a session, as they were seen, in place of the one that was open before.
+
+        `runs` has the commands of the user's own by the entries of their messages.
+        """
         self._folded = _Recent[tuple[ToolCall, ToolResultMessage]]()
         self._answer.forget()
         first, left = _last_turns(messages, user_turns)
@@ -280,9 +285,8 @@ class Transcript:
                         self._printer.line(failure)
                 case ToolResultMessage():
                     self._result(calls.get(message.tool_call_id, ToolCall("", message.tool_name, {})), message)
-                case UserMessage() if message.kind == "bash":
-                    ran, *output = user_rows(message, "dim")
-                    self._printer.rows([ran, *fold([row.text for row in output], PAST_LINES, "dim")])
+                case UserMessage() if (run := runs.get(message.entry_id or "")) is not None:
+                    _print_command(run, self._printer, unfolded=self.unfolded)
                 case UserMessage():
                     pass
             self._message(message)
