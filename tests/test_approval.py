@@ -1,5 +1,4 @@
 import asyncio
-import signal
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -315,17 +314,3 @@ def test_a_question_has_its_answers_on_a_low_terminal(tmp_path: Path, rows: int)
         screen = "\n".join(tty.screen.display)
         for text in ("echo xxx", "Run this command?", "1. yes", "3. no", "4. no, and say why", "\n>"):
             assert text in screen
-
-
-def test_an_interrupt_on_a_terminal_that_only_prints_says_how_to_go_on(tmp_path: Path) -> None:
-    with lab(tmp_path) as runs:
-        tty = Tty(runs, "--store", "off", env={"TERM": "dumb"})
-        try:
-            tty.wait("\n>")
-            tty.send("SAY: hello\n")
-            tty.wait("\nhello")
-            tty.process.send_signal(signal.SIGINT)
-            tty.wait("to go on: vpi --session")
-            assert tty.end() == 130
-        finally:
-            tty.close()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from vikingpi.agent.inbox import Inbox
 from vikingpi.app.shell import ShellRun
 from vikingpi.command import Command
-from vikingpi.commands.chooser import Chooser
+from vikingpi.commands.chooser import Asker, Chooser
 from vikingpi.commands.controls import Controls
 from vikingpi.config.model import Settings
 from vikingpi.decode import Json
@@ -206,6 +206,7 @@ class FakeApp:
         self.parts = FakeParts(session or memory_session("/srv/app/proj"))
         self.commands: tuple[Command, ...] = ()
         self.quit_requested = False
+        self.asker: Asker | None = None
         self.chooser: Chooser | None = None
         self.controls: Controls | None = None
         self.figures = Figures()

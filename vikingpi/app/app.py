@@ -24,7 +24,7 @@ from vikingpi.values import NamedTuple
 
 if TYPE_CHECKING:
     from vikingpi.app.approval import Approval
-    from vikingpi.commands.chooser import Chooser
+    from vikingpi.commands.chooser import Asker, Chooser
     from vikingpi.commands.controls import Controls
 
 
@@ -127,6 +127,7 @@ class App:
         self.busy = asyncio.Lock()
         self.commands: tuple[Command, ...] = ()
         self.library = Library()
+        self.asker: Asker | None = None
         self.chooser: Chooser | None = None
         self.controls: Controls | None = None
         self.approval: Approval

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from vikingpi.agent.hooks import AgentHooks, Block, HookContext, PromptPatch
-from vikingpi.commands.chooser import Chooser, Option
+from vikingpi.commands.chooser import Asker, Option
 from vikingpi.config.model import APPROVAL_MODES as MODES
 from vikingpi.config.model import ApprovalMode as Mode
 from vikingpi.decode import Json, as_dict, as_list, as_str
@@ -69,13 +69,13 @@ class Approval(AgentHooks):
         self,
         given: Mode | None,
         setting: Mode,
-        chooser: Callable[[], Chooser | None],
+        asker: Callable[[], Asker | None],
         seal: Callable[[str], str],
     ) -> None:
         self._given: Mode | None = given
         self.setting: Mode = setting
         self._cwd = Path()
-        self._chooser = chooser
+        self._asker = asker
         self._seal = seal
         self._mode: Mode = given if given is not None else setting
         self._session: SessionLog | None = None
@@ -120,18 +120,18 @@ class Approval(AgentHooks):
             return None
         if _key(call) in self._allowed:
             return None
-        chooser = self._chooser()
-        if chooser is None:
+        asker = self._asker()
+        if asker is None:
             if not self._told:
                 self._told = True
                 hint = "--approve off lets everything run, --approve edits files in this folder"
                 ctx.emit(Notice(f"nobody can be asked: {call.name} did not run", "warning", hint))
             return Block(NOBODY)
-        return await self._ask(chooser, call)
+        return await self._ask(asker, call)
 
-    async def _ask(self, chooser: Chooser, call: ToolCall) -> Block | None:
+    async def _ask(self, asker: Asker, call: ToolCall) -> Block | None:
         question, body = question_of(call, self._cwd)
-        answer = await chooser.confirm(question, body, (*_ANSWERS, _WHY))
+        answer = await asker.confirm(question, body, (*_ANSWERS, _WHY))
         if answer == "always":
             if call.name in EDITING and self._within(call):
                 self.choose("edits")
@@ -139,7 +139,7 @@ class Approval(AgentHooks):
                 self._allowed.add(_key(call))
         if answer in ("yes", "always"):
             return None
-        why = await chooser.text("Why not? The model reads it.") if answer == "why" else None
+        why = await asker.text("Why not? The model reads it.") if answer == "why" else None
         return Block(f"The user refused this call: {why}" if why else "The user refused this call.")
 
     def _within(self, call: ToolCall) -> bool:

@@ -34,7 +34,7 @@ from vikingpi.app.sessions import (
     session_folder,
 )
 from vikingpi.app.stores import BYPASSED, OpenStore, StoreChoice, build_takeover, choose_store, open_store
-from vikingpi.commands.chooser import Chooser
+from vikingpi.commands.chooser import Asker
 from vikingpi.config.load import bypassed, load
 from vikingpi.config.model import Settings
 from vikingpi.config.paths import PROJECT_FOLDER, Paths, home_of, locate
@@ -150,7 +150,7 @@ def build_app(prepared: Prepared, mode: Mode, spawn: Spawn, seams: Seams | None 
         seams = Seams(transport, find_provider(transport, loading))
     builder = _Builder(prepared, mode, spawn, seams)
     app = App(prepared.settings, builder.open_parts, builder.close)
-    builder.chooser = lambda: app.chooser
+    builder.asker = lambda: app.asker
     builder.settings = lambda: app.settings
     app.approval = builder.approval
     app.library = prepared.library
@@ -182,12 +182,12 @@ class _Builder:
         self._agent: Agent | None = None
         self._begun: ModelChoice | None = None
         self._folder: Folder = prepared.folder
-        self.chooser: Callable[[], Chooser | None] = lambda: None
+        self.asker: Callable[[], Asker | None] = lambda: None
         self.settings: Callable[[], Settings] = lambda: prepared.settings
         kept = partial(kept_random, prepared.paths.data / "seal.key")
         self._seal = make_seal(kept if not prepared.options.no_session else partial(os.urandom, 16))
         self.approval = Approval(
-            prepared.options.approve, prepared.settings.approval, lambda: self.chooser(), self._seal
+            prepared.options.approve, prepared.settings.approval, lambda: self.asker(), self._seal
         )
         self._redactor = make_redactor(
             prepared.settings,

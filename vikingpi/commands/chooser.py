@@ -58,12 +58,8 @@ class Choices(NamedTuple):
     shows_end: bool = False
 
 
-class Chooser(Protocol):
-    """A terminal with room for a list."""
-
-    async def choose(self, choices: Choices) -> str | None:
-        """Let the user choose; None when they left."""
-        ...
+class Asker(Protocol):
+    """A terminal with somebody who can be asked."""
 
     async def text(self, question: str) -> str | None:
         """Ask for a line of text; None when they left."""
@@ -71,6 +67,14 @@ class Chooser(Protocol):
 
     async def confirm(self, question: str, body: str, answers: Sequence[Option]) -> str | None:
         """Show a text below the conversation and let the user choose an answer; None when they left."""
+        ...
+
+
+class Chooser(Asker, Protocol):
+    """A terminal with room for a list."""
+
+    async def choose(self, choices: Choices) -> str | None:
+        """Let the user choose; None when they left."""
         ...
 
     async def copy(self, text: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from vikingpi.command import Command
-from vikingpi.commands.chooser import Chooser
+from vikingpi.commands.chooser import Asker, Chooser
 from vikingpi.commands.controls import Controls
 from vikingpi.config.model import Settings
 from vikingpi.decode import Json
@@ -231,8 +231,10 @@ class Shell(Protocol):
 
 
 class Host(Protocol):
-    """One open session at a time; prompts run one after another. `chooser` is None where nobody can be asked."""
+    """One open session at a time; prompts run one after another. `asker` is None where nobody can be asked,
+    `chooser` where there are no lists to choose from."""
 
+    asker: Asker | None
     chooser: Chooser | None
     controls: Controls | None
     quit_requested: bool

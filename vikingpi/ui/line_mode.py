@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from vikingpi import events, safetext
+from vikingpi.commands.chooser import Option
 from vikingpi.commands.host import Host
 from vikingpi.errors import VpiError
 from vikingpi.messages import AssistantMessage, ImagePart
@@ -22,27 +24,29 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 PROMPT = "> "
+REFUSING = "no"
 Listener = Callable[[events.Event], None]
 
 
 class _Lines:
-    """Reads lines without blocking the loop."""
+    """Reads lines without blocking the loop; the last one is None."""
 
     def __init__(self, source: TextIO) -> None:
         self._descriptor = source.fileno()
         self._coding = source.encoding or "utf-8"
         self._rest = b""
-        self._ready: asyncio.Queue[str | None] = asyncio.Queue()
+        self._ended = False
+        self._waiting: asyncio.Queue[str | None] = asyncio.Queue()
+        self._asked: asyncio.Future[list[str | None]] | None = None
 
     @contextmanager
     def reading(self) -> Generator[_Lines, None, None]:
         loop = asyncio.get_running_loop()
         try:
-            loop.add_reader(self._descriptor, self._read)
+            loop.add_reader(self._descriptor, self._arrived)
         except PermissionError:
             # A regular file is always readable and cannot be watched.
-            while self._read():
-                pass
+            self._arrived()
             yield self
             return
         try:
@@ -52,9 +56,38 @@ class _Lines:
 
     async def next(self) -> str | None:
         """Return the next line without its end, None when there is no more."""
-        return await self._ready.get()
+        return await self._waiting.get()
 
-    def _read(self) -> bool:
+    async def answer(self) -> list[str | None]:
+        """Return what comes at once, and not before now: what was there already waits for `next`."""
+        if self._more():
+            self._arrived()
+        if self._ended:
+            return [None]
+        self._asked = asyncio.get_running_loop().create_future()
+        try:
+            return await self._asked
+        finally:
+            self._asked = None
+
+    def keep(self, lines: Sequence[str | None]) -> None:
+        """Let lines wait for `next`."""
+        for line in lines:
+            self._waiting.put_nowait(line)
+
+    def _more(self) -> bool:
+        return not self._ended and bool(select.select([self._descriptor], [], [], 0)[0])
+
+    def _arrived(self) -> None:
+        lines = self._read()
+        while self._more():
+            lines += self._read()
+        if not lines or self._asked is None or self._asked.done():
+            self.keep(lines)
+        else:
+            self._asked.set_result(lines)
+
+    def _read(self) -> list[str | None]:
         try:
             data = os.read(self._descriptor, 65536)
         except OSError:
@@ -63,15 +96,10 @@ class _Lines:
         if not data:
             lines += [self._rest] if self._rest else []
             self._rest = b""
-        for line in lines:
-            self._ready.put_nowait(line.decode(self._coding, "replace").rstrip("\r"))
-        if not data:
-            self._ready.put_nowait(None)
+            self._ended = True
             asyncio.get_running_loop().remove_reader(self._descriptor)
-        return bool(data)
-
-
-class _Talk:
+        texts: list[str | None] = [line.decode(self._coding, "replace").rstrip("\r") for line in lines]
+    XX _Talk:
     """Prints what happens as it is complete."""
 
     def __init__(self, out: TextIO) -> None:
@@ -96,6 +124,50 @@ class _Talk:
         write(self._out, text + end)
 
 
+class _Questions:
+    """Asks on a line of its own, one question after another. What was typed before it, and what is no answer to it,
+    is a prompt."""
+
+    def __init__(self, talk: _Talk, lines: _Lines) -> None:
+        self._talk = talk
+        self._lines = lines
+        self._open = asyncio.Lock()
+
+    async def confirm(self, question: str, body: str, answers: Sequence[Option]) -> str | None:
+        """Ask; an empty line is a no, the end of the input is None."""
+        keys = {name: answer.key for answer in answers for name in (answer.key[:1], answer.key)}
+        keys |= {"": answer.key for answer in answers if answer.key == REFUSING}
+        offered = "  ".join(f"[{_letter(answer)}] {answer.label}" for answer in answers)
+        asked = safetext.literal(question).replace("\n", "\u240a")
+        async with self._open:
+            if body:
+                self._talk.say("\n".join(map(safetext.literal, body.split("\n"))))
+            while True:
+                self._talk.say(f"{asked} {offered}: ", end="")
+                lines = await self._lines.answer()
+                if None in lines:
+                    self._lines.keep(lines)
+                    self._talk.say("")
+                    return None
+                if len(lines) == 1 and (key := keys.get(str(lines[0]).strip().lower())) is not None:
+                    return key
+                self._lines.keep(lines)
+                self._talk.say("that is no answer; what you typed is sent when this is done")
+
+    async def text(self, question: str) -> str | None:
+        """Ask for a line."""
+        async with self._open:
+            self._talk.say(f"{question} ", end="")
+            first, *others = await self._lines.answer()
+            self._lines.keep([None, *others] if first is None else others)
+            return first
+
+
+def _letter(answer: Option) -> str:
+    letter = answer.key[:1]
+    return letter.upper() if answer.key == REFUSING else letter
+
+
 async def run_lines(
     app: Host, prompts: Sequence[Prompt], source: TextIO, out: TextIO, listen: Callable[[Listener], None]
 ) -> int:
@@ -105,6 +177,8 @@ async def run_lines(
     for notice in app.parts.notices:
         talk.line(Line(notice))
     with _Lines(source).reading() as lines:
+        if source.isatty() and out.isatty():
+            app.asker = _Questions(talk, lines)
         for text, images in prompts:
             await _answer(app, talk, text, images)
         while not app.quit_requested:
