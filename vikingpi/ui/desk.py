@@ -10,7 +10,7 @@ import termios
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.input import Input
 from prompt_toolkit.styles import Style
 
 from vikingpi.commands.host import Host
@@ -23,6 +23,7 @@ from vikingpi.ui.printer import Printer
 from vikingpi.ui.render import Painter
 from vikingpi.ui.screen import HeldOutput, InlineApplication, Pages, make_output
 from vikingpi.ui.search import Search
+from vikingpi.ui.sequences import KeyInput
 from vikingpi.ui.theme import BAR_STYLES, Theme, choose_theme
 from vikingpi.ui.transcript import Transcript
 from vikingpi.ui.view import View, make_layout
@@ -48,7 +49,7 @@ def open_terminal(setting: str, env: Mapping[str, str]) -> Terminal:
     teach_terminal_keys()
     multiplexed = bool(env.get("TMUX") or env.get("STY"))
     output = make_output(sys.stdout, env.get("TERM", ""), colour=theme.depth != "none", multiplexed=multiplexed)
-    return Terminal(theme, output, create_input(sys.stdin))
+    return Terminal(theme, output, KeyInput(sys.stdin))
 
 
 def typed_ahead(source: Input) -> list[str]:

@@ -15,6 +15,7 @@ from vikingpi.ui.files import common_beginning
 from vikingpi.ui.input import Editor, typed
 from vikingpi.ui.menu import Source
 from vikingpi.ui.search import Search
+from vikingpi.ui.sequences import is_alt
 from vikingpi.values import NamedTuple
 
 TWICE_SECONDS = 0.5
@@ -95,7 +96,6 @@ def make_bindings(editor: Editor, search: Search, actions: Actions, burst: Burst
     _bind_showing(keys, actions)
     _bind_menu(keys, editor, actions)
     _bind_search(keys, editor, search)
-    bind_reports(keys, editor.buffer.insert_text)
     return keys
 
 
@@ -105,23 +105,6 @@ def teach_terminal_keys() -> None:
         ANSI_SEQUENCES[sequence] = Keys.ControlJ
     for sequence in _ALT_ENTER:
         ANSI_SEQUENCES[sequence] = (Keys.Escape, Keys.ControlM)
-
-
-def bind_reports(keys: KeyBindings, insert: Callable[[str], None]) -> None:
-    """Leave out what looks like a report about the mouse or the cursor: no terminal is asked for one, so it is a
-    sequence within pasted text. What follows a short one belongs to the text."""
-
-    @keys.add(Keys.Vt100MouseEvent)
-    def _(event: KeyPressEvent) -> None:
-        if event.data[2:3] == "M" and (text := typed(event.data[3:])):
-            insert(text)
-
-    @keys.add(Keys.CPRResponse)
-    @keys.add(Keys.ScrollUp)
-    @keys.add(Keys.ScrollDown)
-    @keys.add(Keys.WindowsMouseEvent)
-    def _(event: KeyPressEvent) -> None:
-        pass
 
 
 def _bind_sending(keys: KeyBindings, editor: Editor, actions: Actions, burst: Burst) -> None:
@@ -183,7 +166,7 @@ def _bind_stopping(keys: KeyBindings, editor: Editor, search: Search, actions: A
 
     @keys.add("escape")
     def _(event: KeyPressEvent) -> None:
-        if burst.goes_on(event, actions.more_input):
+        if is_alt(event) or burst.goes_on(event, actions.more_input):
             return
         if search.active:
             search.end()

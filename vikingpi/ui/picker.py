@@ -23,10 +23,10 @@ from prompt_toolkit.styles import Style
 from vikingpi.commands.chooser import Choices
 from vikingpi.safetext import cut_cells
 from vikingpi.ui.input import typed
-from vikingpi.ui.keys import bind_reports
 from vikingpi.ui.listing import Listing
 from vikingpi.ui.picker_view import PickerView
 from vikingpi.ui.screen import ESCAPE_SECONDS
+from vikingpi.ui.sequences import is_alt
 from vikingpi.ui.theme import BAR_STYLES, Glyphs
 
 _FAR = 1_000_000
@@ -67,7 +67,7 @@ def _bind_typing(keys: KeyBindings, listing: Listing) -> None:
     @keys.add("escape")
     @keys.add("c-c")
     def _(event: KeyPressEvent) -> None:
-        if not listing.cancel():
+        if not is_alt(event) and not listing.cancel():
             event.app.exit(result=None)
 
     @keys.add("backspace")
@@ -167,7 +167,6 @@ async def run_on(
 ) -> str | None:
     """Run a layout in place of what has the stage. `key_pressed` is called before each key, `left_over` with what
     was typed in one burst with the last one; otherwise that is dropped, never kept for what comes next."""
-    bind_reports(keys, lambda text: None)
 
     @keys.add("c-z")
     def _(event: KeyPressEvent) -> None:
@@ -209,4 +208,5 @@ def bind_leaving(keys: KeyBindings) -> None:
     @keys.add("escape")
     @keys.add("c-c")
     def _(event: KeyPressEvent) -> None:
-        event.app.exit(result=None)
+        if not is_alt(event):
+            event.app.exit(result=None)
