@@ -240,29 +240,60 @@ def asked(
             tty.close()
 
 
-def test_text_that_is_typed_when_a_question_opens_answers_nothing_and_stays(tmp_path: Path) -> None:
+def test_text_that_is_typed_when_a_question_opens_answers_nothing_and_enter_queues_it(tmp_path: Path) -> None:
     with asked(tmp_path, "SLOW: 2\nRUN: touch made", draft="please do step") as (runs, tty):
         tty.read(1.0)
         for key in (*" 2 first, not this", "\r"):
             tty.send(key)
             tty.read(0.05)
-        for key in "1\r":
-            tty.read(0.9)
-            tty.send(key)
-        tty.read(0.5)
-        assert not (runs.work / "made").exists()
-        screen = tty.wait("> please do step 2 first, not this1")
+        screen = tty.wait("steering: please do step 2 first, not this")
+        assert "it is sent after this call; now answer the question" in screen
         assert "4. no, and say why" in screen
         assert "OV -" in screen
+        for _ in range(2):
+            tty.read(0.9)
+            tty.send("\r")
+        tty.read(0.5)
+        assert "4. no, and say why" in tty.text()
+        tty.send("\x1b[1;3A")
+        tty.wait("> please do step 2 first, not this")
+        tty.send(" later\x1b\r")
+        tty.wait("follow-up: please do step 2 first, not this later")
+        assert not (runs.work / "made").exists()
         tty.send("\x1b[B")
         tty.wait("> 1. yes")
         tty.send("\r")
         tty.read(0.9)
         assert not (runs.work / "made").exists()
         tty.send("\r")
-        tty.wait("Noted.")
+        tty.wait("\n> please do step 2 first, not this later\n\nNoted.")
         assert (runs.work / "made").exists()
-        assert "> please do step 2 first, not this1" in tty.text()
+
+
+def test_what_may_be_meant_as_an_answer_and_a_command_are_not_sent_and_that_is_said(tmp_path: Path) -> None:
+    with asked(tmp_path, "RUN: touch made") as (runs, tty):
+        for draft, said in (
+            ("11", "erase it, then press a number"),
+            ("Yes", "erase it, then press a number"),
+            ("/approve off", "a command waits for your answer"),
+            ("!touch made", "a command waits for your answer"),
+        ):
+            tty.send(draft)
+            tty.wait(f"> {draft}")
+            tty.send("\r")
+            tty.wait(said)
+            assert f"\n> {draft}\n" in tty.text()
+            tty.send("\x15")
+            tty.read(0.2)
+        tty.send("one\rtwo\rthree")
+        assert "steering" not in tty.wait("> one\n  two\n  three")
+        tty.send("\r")
+        tty.wait("steering: one two three")
+        assert not (runs.work / "made").exists()
+        tty.read(0.9)
+        tty.send("3")
+        tty.wait("refused this call")
+        tty.wait("> one\n  two\n  three\n\nNoted.")
 
 
 def test_keys_without_a_pause_or_with_others_around_them_are_no_answer(tmp_path: Path) -> None:

@@ -14,8 +14,11 @@ from vikingpi.config.model import Settings
 from vikingpi.session.tree import build_context
 from vikingpi.tools.helper import program
 from vikingpi.ui.desk import Desk, Terminal
+from vikingpi.ui.input import user_command
+from vikingpi.ui.keys import Actions
+from vikingpi.ui.menu import command_in
 from vikingpi.ui.picker import Asker
-from vikingpi.ui.question import Pauses, Questioner
+from vikingpi.ui.question import Outbox, Questioner
 from vikingpi.ui.theme import choose_theme
 
 PAST_TURNS = 3
@@ -26,12 +29,12 @@ MOST_BY_TERMINAL = 74_000
 class TerminalChooser:
     """Fits Chooser."""
 
-    def __init__(self, desk: Desk, terminal: Terminal) -> None:
+    def __init__(self, desk: Desk, terminal: Terminal, actions: Actions) -> None:
         self._desk = desk
         self._asker = Asker(desk.screen, terminal.size, terminal.theme.glyphs)
-        pauses = Pauses()
-        desk.screen.key_processor.before_key_press += pauses.key
-        self._questioner = Questioner(desk.screen, terminal.size, desk.view, desk.editor, pauses)
+        outbox = Outbox(lambda: desk.app.running, self._send, desk.view.queued, actions.take_back, actions.more_input)
+        self._questioner = Questioner(desk.screen, terminal.size, desk.view, desk.editor, outbox)
+        desk.screen.key_processor.before_key_press += self._questioner.pauses.key
 
     async def choose(self, choices: Choices) -> str | None:
         return await self._asker.choose(choices)
@@ -54,6 +57,16 @@ class TerminalChooser:
         output.write_raw(f"\x1b]52;c;{encoded}\x07")
         output.flush()
         return f"Copied ({len(text)} characters), if the terminal allows it."
+
+    def _send(self, text: str, last: bool) -> tuple[bool, str]:
+        """Queue a text that was typed while a question of the run is open."""
+        desk = self._desk
+        if not desk.app.running:
+            return False, "the text stays here until you have answered"
+        if user_command(text) is not None or command_in(desk.app.commands, text) is not None:
+            return False, "a command waits for your answer: it stays here"
+        desk.work.prompt(text, last=last)
+        return True, "it is sent after the run" if last else "it is sent after this call; now answer the question"
 
     def edit(self, text: str) -> None:
         self._desk.editor.put_back([text])

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -16,6 +16,7 @@ from prompt_toolkit.keys import Keys
 from vikingpi.commands.chooser import Option
 from vikingpi.safetext import broken, literal
 from vikingpi.ui.input import Editor, typed
+from vikingpi.ui.keys import Burst
 from vikingpi.ui.picker import Stage, bind_leaving, run_on
 from vikingpi.ui.status import unjoined
 from vikingpi.ui.view import View, make_layout
@@ -24,7 +25,9 @@ QUIET_SECONDS = 0.7
 ALONE_SECONDS = 0.25
 _STYLES = {"+": "fg:ansigreen", "-": "fg:ansired"}
 _KEYS = "a number, or Up and Down and Enter, answers; Esc refuses"
+_SENDING_KEYS = "Enter sends what you typed, the question stays; Up and Down choose an answer; Esc refuses"
 _DRAFT_KEYS = "Up and Down and Enter answer; what you type stays in the editor; Esc refuses"
+_ANSWERS = frozenset(("y", "n", "yes", "no"))
 
 
 class Pauses:
@@ -44,6 +47,20 @@ class Pauses:
         return min(self._pause, self._last - opened) > QUIET_SECONDS
 
 
+class Outbox(NamedTuple):
+    """Where a draft goes while a question is open.
+
+    `send(text, last)` tells whether it took the text, and what is to be said about that. Texts that it took are in
+    `queued`, and `take_back` returns them.
+    """
+
+    open: Callable[[], bool]
+    send: Callable[[str, bool], tuple[bool, str]]
+    queued: Callable[[], Sequence[str]]
+    take_back: Callable[[], Sequence[str]]
+    more_input: Callable[[], bool]
+
+
 class Question:
     """A text, broken at the width and nothing of it left out, and the answers below it."""
 
@@ -54,21 +71,26 @@ class Question:
         answers: Sequence[Option],
         size: Callable[[], tuple[int, int]],
         editor: Editor,
+        outbox: Outbox,
     ) -> None:
         self.answers = answers
         self.first = 0
+        self.said = ""
+        self.preselects = True
         self.opened = time.monotonic()
         self._chosen: int | None = None
         self._question = question
         self._body = body
         self._size = size
         self._editor = editor
+        self._outbox = outbox
         self._broken: tuple[int, list[tuple[str, str]]] = (0, [])
 
     @property
     def at(self) -> int | None:
-        """The answer that Enter gives; None while there is a draft and none was chosen."""
-        return 0 if self._chosen is None and not self._editor.text else self._chosen
+        """The answer that Enter gives; None while there is a draft, or after one was sent, and none was chosen."""
+        preselected = 0 if self.preselects and not self._editor.text else None
+        return preselected if self._chosen is None else self._chosen
 
     def move(self, step: int) -> None:
         at = -1 if self.at is None else self.at
@@ -116,10 +138,17 @@ class Question:
             mark, style = ("> ", "class:menu.selected") if n == self.at else ("  ", "class:menu")
             about = f"  {answer.about}" if answer.about else ""
             lines += [(style, part) for part in self._parts(f"{mark}{n + 1}. {answer.label}{about}")]
-        if self._size()[0] >= 14:
-            keys = _DRAFT_KEYS if self._editor.text else _KEYS
-            lines += [("class:rule", part) for part in self._parts(keys)]
+        roomy = self._size()[0] >= 14
+        if roomy:
+            lines += [("class:queued", line) for line in self._outbox.queued()]
+        if self.said or roomy:
+            lines += [("class:rule", part) for part in self._parts(self.said or self._keys())]
         return lines
+
+    def _keys(self) -> str:
+        if not self._editor.text:
+            return _KEYS
+        return _SENDING_KEYS if self._outbox.open() else _DRAFT_KEYS
 
     def _parts(self, line: str) -> list[str]:
         return broken(unjoined(literal(line)).expandtabs(4), self._columns)
@@ -129,61 +158,100 @@ class Question:
         return max(1, self._size()[0] - len(below) - 6 - min(5, self._editor.text.count("\n")))
 
 
-def question_keys(question: Question, pauses: Pauses, editor: Editor) -> KeyBindings:
+class _Number:
+    """A number that was pressed: it answers unless something follows it, and is text of the draft otherwise."""
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self._held = ""
+        self._wait: asyncio.TimerHandle | None = None
+
+    def hold(self, number: str, application: Application[Any]) -> None:
+        self._held = number
+        self._wait = asyncio.get_running_loop().call_later(ALONE_SECONDS, self.answers, application)
+
+    def release(self) -> None:
+        """Something else was pressed."""
+        self._question.said = ""
+        if number := self._take():
+            self._question.typed(number)
+
+    def answers(self, application: Application[Any]) -> bool:
+        """Answer with the number that is held; False when there is none."""
+        number = self._take()
+        if number and not application.is_done:
+            application.exit(result=self._question.answers[int(number) - 1].key)
+        return bool(number)
+
+    def _take(self) -> str:
+        if self._wait is not None:
+            self._wait.cancel()
+        self._wait, self._held, number = None, "", self._held
+        return number
+
+
+def send_draft(question: Question, editor: Editor, outbox: Outbox, *, last: bool = False) -> None:
+    """Send what was typed, unless it may be meant as an answer, and say what became of it."""
+    text = editor.whole()
+    word = text.strip().lower()
+    if word in _ANSWERS or (word and set(word) <= {str(n + 1) for n in range(len(question.answers))}):
+        question.said = "this is text, no answer: erase it, then press a number"
+    elif not word:
+        question.said = _KEYS
+    else:
+        taken, question.said = outbox.send(text, last)
+        if taken:
+            editor.take()
+            question.preselects = False
+
+
+def question_keys(
+    question: Question, pauses: Pauses, editor: Editor, outbox: Outbox, pasted: Callable[[KeyPressEvent], bool]
+) -> KeyBindings:
     """Bind the keys of a question; the application's result is the key of the answer or None.
 
-    A number answers after a pause, where nothing follows it and there is no draft; Enter after a pause.
+    A number answers after a pause, where nothing follows it and there is no draft. So does Enter after a pause, where
+    there is no draft or an answer was chosen; else it sends the draft. `pasted` tells an Enter within a paste.
     """
-    keys, held = KeyBindings(), list[str]()
-    waits: list[asyncio.TimerHandle] = []
-
-    def release() -> None:
-        for wait in waits:
-            wait.cancel()
-        waits.clear()
-        if held:
-            question.typed(held.pop())
-
-    def answer(application: Application[Any]) -> None:
-        waits.clear()
-        if held and not application.is_done:
-            application.exit(result=question.answers[int(held.pop()) - 1].key)
-
-    acts = {
-        "up": partial(question.move, -1),
-        "down": partial(question.move, 1),
-        "pageup": partial(question.turn, -1),
-        "pagedown": partial(question.turn, 1),
-        "c-j": partial(question.typed, "\n"),
+    keys, number, send = KeyBindings(), _Number(question), partial(send_draft, question, editor, outbox)
+    acts: dict[tuple[str, ...], Callable[[], None]] = {
+        ("up",): partial(question.move, -1),
+        ("down",): partial(question.move, 1),
+        ("pageup",): partial(question.turn, -1),
+        ("pagedown",): partial(question.turn, 1),
+        ("c-j",): partial(question.typed, "\n"),
+        ("escape", "enter"): partial(send, last=True),
+        ("escape", "up"): lambda: editor.put_back(outbox.take_back()),
     }
-    for key, act in acts.items():
-        _bind(keys, key, release, act)
+    for names, act in acts.items():
+        _bind(keys, names, number, act)
 
     @keys.add("enter")
     def _(event: KeyPressEvent) -> None:
-        if held and not event.key_processor.input_queue:
-            for wait in waits:
-                wait.cancel()
-            answer(event.app)
+        alone = not event.key_processor.input_queue
+        if alone and number.answers(event.app):
             return
-        release()
-        if pauses.since(question.opened) and question.at is not None and not event.key_processor.input_queue:
+        number.release()
+        if pasted(event):
+            question.typed("\n")
+        elif question.at is None:
+            send()
+        elif alone and pauses.since(question.opened):
             event.app.exit(result=question.answers[question.at].key)
 
     @keys.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
-        release()
+        number.release()
         question.typed("")
         editor.paste(typed(event.data))
 
     @keys.add(Keys.Any)
     def _(event: KeyPressEvent) -> None:
-        release()
+        number.release()
         text = typed(event.data)
         option = text.isascii() and text.isdecimal() and 0 < int(text) <= len(question.answers)
         if option and not editor.text and pauses.since(question.opened) and not event.key_processor.input_queue:
-            held.append(text)
-            waits.append(asyncio.get_running_loop().call_later(ALONE_SECONDS, answer, event.app))
+            number.hold(text, event.app)
         else:
             question.typed(text)
 
@@ -191,29 +259,38 @@ def question_keys(question: Question, pauses: Pauses, editor: Editor) -> KeyBind
     return keys
 
 
-def _bind(keys: KeyBindings, key: str, release: Callable[[], None], act: Callable[[], None]) -> None:
-    @keys.add(key)
+def _bind(keys: KeyBindings, names: Sequence[str], number: _Number, act: Callable[[], None]) -> None:
+    @keys.add(*names)
     def _(event: KeyPressEvent) -> None:
-        release()
+        number.release()
         act()
 
 
 class Questioner:
-    """Asks above the editor, one question after another. `pauses` is told of every key of the chat."""
+    """Asks above the editor, one question after another. `pauses` is to be told of every key of the chat."""
 
     def __init__(
-        self, stage: Stage, size: Callable[[], tuple[int, int]], view: View, editor: Editor, pauses: Pauses
+        self, stage: Stage, size: Callable[[], tuple[int, int]], view: View, editor: Editor, outbox: Outbox
     ) -> None:
+        self.pauses = Pauses()
         self._stage = stage
+        self._outbox = outbox
         self._size = size
         self._view = view
         self._editor = editor
-        self._pauses = pauses
 
     async def confirm(self, question: str, body: str, answers: Sequence[Option]) -> str | None:
         """Ask; None when the user left."""
         async with self._stage.away():
-            asked = Question(question, body, answers, self._size, self._editor)
+            asked, burst = Question(question, body, answers, self._size, self._editor, self._outbox), Burst()
             layout = make_layout(self._view, self._editor, asked.fragments)
-            keys = question_keys(asked, self._pauses, self._editor)
-            return await run_on(self._stage, layout, keys, self._pauses.key, self._editor.buffer.insert_text)
+
+            def pasted(event: KeyPressEvent) -> bool:
+                return burst.goes_on(event, self._outbox.more_input)
+
+            def pressed(event: object) -> None:
+                self.pauses.key(event)
+                burst.key(event)
+
+            keys = question_keys(asked, self.pauses, self._editor, self._outbox, pasted)
+            return await run_on(self._stage, layout, keys, pressed, self._editor.buffer.insert_text)

@@ -52,7 +52,7 @@ class Repl:
         burst = Burst()
         desk.screen.key_processor.before_key_press += burst.key
         desk.screen.key_bindings = make_bindings(desk.editor, desk.search, actions, burst)
-        app.asker = app.chooser = chooser = TerminalChooser(desk, terminal)
+        app.asker = app.chooser = chooser = TerminalChooser(desk, terminal, actions)
         self._show_past = chooser.show_past
         desk.transcript.shows_thoughts = app.settings.show_thoughts
         self._submit = actions.submit
