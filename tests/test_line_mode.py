@@ -18,7 +18,7 @@ def asked_on_a_line(folder: Path, *prompts: str) -> Generator[tuple[Lab, Tty]]:
             tty.wait("\n>")
             for prompt in prompts:
                 tty.send(f"{prompt}\n")
-            tty.wait("and say why: ")
+            tty.wait("and say why:")
             yield runs, tty
         finally:
             tty.close()
@@ -41,7 +41,7 @@ def test_there_always_holds_and_a_change_is_shown_and_why_not_is_told(tmp_path: 
         tty.send("a\n")
         tty.wait("Noted.")
         tty.send("RUN: echo x >> made\n")
-        tty.wait("Noted.\n> RUN: echo x >> made\n$ echo x >> made\nNoted.")
+        tty.wait("Noted.\n> RUN: echo x >> made\n$ echo x >> made\n(no output)\nNoted.")
         assert (runs.work / "made").read_text() == "x\nx\n"
         tty.send('CALL: write {"path": "b", "content": "one"}\n')
         tty.wait("\n+1 one\nwrite b? [y] yes")
@@ -64,6 +64,7 @@ def test_there_only_a_line_after_the_question_answers_and_every_other_is_a_promp
         tty.read(1.0)
         tty.send("SAY: the end\n")
         tty.wait("\nthe end")
+        assert "\n> please wait\nNoted.\n> y\nNoted.\n> more\nNoted." in tty.text()
         assert not (runs.work / "made").exists()
         said = [each["message"]["content"] for each in runs.entries() if each["type"] == "message"]
         texts = [part["text"] for parts in said for part in parts if "text" in part]

@@ -88,7 +88,6 @@ def test_everything_at_once_is_not_forgotten(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ["frobnicate"],
         ["--limit", "3"],
         ["search"],
         ["search", "--limit", "x", "a"],

@@ -186,9 +186,7 @@ class _Builder:
         self.settings: Callable[[], Settings] = lambda: prepared.settings
         kept = partial(kept_random, prepared.paths.data / "seal.key")
         self._seal = make_seal(kept if not prepared.options.no_session else partial(os.urandom, 16))
-        self.approval = Approval(
-            prepared.options.approve, prepared.settings.approval, lambda: self.asker(), self._seal
-        )
+        self.approval = Approval(prepared.options.approve, prepared.settings.approval, lambda: self.asker(), self._seal)
         self._redactor = make_redactor(
             prepared.settings,
             prepared.paths,

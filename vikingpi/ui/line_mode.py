@@ -54,6 +54,10 @@ class _Lines:
         finally:
             loop.remove_reader(self._descriptor)
 
+    @property
+    def waiting(self) -> bool:
+        return not self._waiting.empty()
+
     async def next(self) -> str | None:
         """Return the next line without its end, None when there is no more."""
         return await self._waiting.get()
@@ -99,7 +103,10 @@ class _Lines:
             self._ended = True
             asyncio.get_running_loop().remove_reader(self._descriptor)
         texts: list[str | None] = [line.decode(self._coding, "replace").rstrip("\r") for line in lines]
-    XX _Talk:
+        return [*texts, None] if self._ended else texts
+
+
+class _Talk:
     """Prints what happens as it is complete."""
 
     def __init__(self, out: TextIO) -> None:
@@ -134,9 +141,8 @@ class _Questions:
         self._open = asyncio.Lock()
 
     async def confirm(self, question: str, body: str, answers: Sequence[Option]) -> str | None:
-        """Ask; an empty line is a no, the end of the input is None."""
-        keys = {name: answer.key for answer in answers for name in (answer.key[:1], answer.key)}
-        keys |= {"": answer.key for answer in answers if answer.key == REFUSING}
+        """Ask; an empty line refuses, the end of the input is None."""
+        keys = {"": REFUSING} | {name: answer.key for answer in answers for name in (answer.key[:1], answer.key)}
         offered = "  ".join(f"[{_letter(answer)}] {answer.label}" for answer in answers)
         asked = safetext.literal(question).replace("\n", "\u240a")
         async with self._open:
@@ -182,10 +188,13 @@ async def run_lines(
         for text, images in prompts:
             await _answer(app, talk, text, images)
         while not app.quit_requested:
+            early = lines.waiting
             talk.say(PROMPT, end="")
             line = await lines.next()
             if line is None:
                 break
+            if early:  # its echo stands further up
+                talk.say(safetext.literal(line))
             if line.strip():
                 await _answer(app, talk, line, ())
     return 0

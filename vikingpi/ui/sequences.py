@@ -16,9 +16,7 @@ from prompt_toolkit.keys import Keys
 ESCAPE = "\x1b"
 LONGEST = 65_536
 # Control sequences, strings up to their end, character sets, and what saves the cursor or switches the keypad.
-_WHOLE = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[()*+#%][0-9A-Z@]|[78=>])"
-)
+_WHOLE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[()*+#%][0-9A-Z@]|[78=>])")
 _BEGUN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[()*+#%])?\Z")
 _NO_KEYS = (Keys.ScrollUp, Keys.ScrollDown)
 
@@ -61,7 +59,7 @@ class KeyParser(Vt100Parser):
         super().flush()
 
     def _escape(self, data: str, start: int, *, pressed: bool) -> int:
-        """Take what begins with an Escape, which is one that was `pressed` if no sequence does; return where it ends."""
+        """Take what begins with an Escape, one that was `pressed` where no sequence does; return where it ends."""
         rest = data[start : start + LONGEST]
         if rest in self._beginnings or (len(rest) < LONGEST and _BEGUN.match(rest)):
             self._held = rest
