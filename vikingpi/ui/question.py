@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -20,6 +20,7 @@ from vikingpi.ui.keys import Burst
 from vikingpi.ui.picker import Stage, bind_leaving, run_on
 from vikingpi.ui.status import unjoined
 from vikingpi.ui.view import View, make_layout
+from vikingpi.values import NamedTuple
 
 QUIET_SECONDS = 0.7
 ALONE_SECONDS = 0.25
