@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
@@ -45,8 +44,11 @@ class SessionInfo(NamedTuple):
 
 
 class _File(NamedTuple):
-    path: Path
+    """Ordered by age. The path is text: of thousands, a run reads one."""
+
     mtime: float
+    name: str
+    path: str
     size: int
 
 
@@ -71,7 +73,7 @@ def newest(directory: Path, cwd: str | None) -> Path | None:
     for file in _files(directory):
         header = _header(_read(file.path, 0, HEAD_BYTES))
         if header is not None and _made_in(as_str(header.get("cwd")), cwd):
-            return file.path
+            return Path(file.path)
     return None
 
 
@@ -115,28 +117,29 @@ def _files(directory: Path) -> list[_File]:
             for entry in entries:
                 if not entry.name.endswith(".jsonl"):
                     continue
-                # A link that leads nowhere, or a file that is gone by now, hides no other.
-                with suppress(OSError):
+                try:
                     if entry.is_file():
                         state = entry.stat()
-                        files.append(_File(Path(entry.path), state.st_mtime, state.st_size))
+                        files.append(_File(state.st_mtime, entry.name, entry.path, state.st_size))
+                except OSError:  # a link that leads nowhere, or a file that is gone by now, hides no other
+                    continue
     except FileNotFoundError:
         return []
     except OSError as error:
         raise SessionError(f"cannot list sessions in {directory}: {error.strerror or error}") from error
-    return sorted(files, key=lambda file: (file.mtime, file.path.name), reverse=True)
+    return sorted(files, reverse=True)
 
 
 def _ids(folders: Iterable[Path]) -> Iterator[tuple[Path, str]]:
     """Yield files with their ids: from the file's name where it is one of ours, else from the header."""
     for folder in folders:
         for file in _files(folder):
-            _, _, session_id = file.path.stem.partition("_")
+            _, _, session_id = file.name.removesuffix(".jsonl").partition("_")
             if not is_session_id(session_id):
                 header = _header(_read(file.path, 0, HEAD_BYTES))
                 session_id = as_str(header.get("id")) if header else ""
             if session_id:
-                yield file.path, session_id
+                yield Path(file.path), session_id
 
 
 def _describe(file: _File) -> SessionInfo | None:
@@ -153,7 +156,7 @@ def _describe(file: _File) -> SessionInfo | None:
     if name is None:
         name = _last_name(head)
     return SessionInfo(
-        path=file.path,
+        path=Path(file.path),
         id=as_str(header.get("id")),
         cwd=as_str(header.get("cwd")),
         created=as_str(header.get("timestamp")),
@@ -166,10 +169,10 @@ def _describe(file: _File) -> SessionInfo | None:
     )
 
 
-def _read(path: Path, start: int, length: int) -> bytes:
+def _read(path: str, start: int, length: int) -> bytes:
     """Read a part of a file; empty if it cannot be read, so that one bad file does not hide the others."""
     try:
-        with path.open("rb", buffering=0) as file:
+        with Path(path).open("rb", buffering=0) as file:
             file.seek(start)
             return file.read(length)
     except OSError:
