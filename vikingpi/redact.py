@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from vikingpi.errors import ConfigError
 from vikingpi.secret_known import KnownSecrets
-from vikingpi.secret_shapes import BEGINNINGS, HINTS, NAMED, Shape, cut_blocks, shapes, whole_blocks
+from vikingpi.secret_shapes import BEGINNINGS, HINTS, NAMED, Shape, cut_blocks, shape_hints, shapes, whole_blocks
 from vikingpi.secret_values import CHECKS, is_bare, is_colour, is_given, is_line, is_quoted, is_real, is_setting
 
 _MOST_DEPTH = 200
@@ -102,8 +102,9 @@ class Redactor:
             work.spans("pem", whole_blocks(work.text))
             work.spans("pem", cut_blocks(work.text))
         escapes = "\\" in lower or "%" in lower
-        for shape in shapes():
-            if any(hint in lower for hint in shape.hints):
+        hinted = {hint for hint in shape_hints() if hint in lower}
+        for shape in shapes() if hinted else ():
+            if not hinted.isdisjoint(shape.hints):
                 work.shape(shape, escapes=escapes)
         if any(hint in lower for hint in HINTS):
             for pattern in (_LISTED, _ELEMENT):

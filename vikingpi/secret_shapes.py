@@ -43,6 +43,12 @@ def shapes() -> tuple[Shape, ...]:
     return (*tokens, *places, *words)
 
 
+@functools.cache
+def shape_hints() -> tuple[str, ...]:
+    """Return each hint once: most texts have none, and looking for them is all that those take."""
+    return tuple(dict.fromkeys(hint for shape in shapes() for hint in shape.hints))
+
+
 def whole_blocks(text: str) -> list[tuple[int, int]]:
     """Give where the blocks are whose beginning is there."""
     spans: list[tuple[int, int]] = []
