@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from agent_lab import Lab, call, calls, outline, says
 
+from vikingpi.agent.context import request_size
 from vikingpi.agent.hooks import AgentHooks, CompactionPrep, CompactionResult, HookContext
 from vikingpi.agent.summary import SYSTEM
 from vikingpi.config.model import Compaction
@@ -152,7 +153,7 @@ def test_an_overflow_is_compacted_and_the_request_made_again_once() -> None:
 def test_an_answer_that_filled_the_window_counts_as_overflow() -> None:
     full = Step("cut off", reason="length", usage=Usage(input=7990, output=10))
     lab = Lab(script(in_order(Step(words(40)), full, Step("recovered"))), model=SMALL)
-    answer = lab.run("one", "two")
+    answer = lab.run(words(900), "two")
     assert answer is not None and answer.text == "recovered"
     assert lab.sent()[-1] == "u:two" and len(lab.entries("compaction")) == 1
 
@@ -370,25 +371,75 @@ def test_system_prompt_and_tools_count_where_no_usage_is_known() -> None:
 def test_usage_from_before_a_compaction_or_a_move_of_the_boundary_is_not_trusted() -> None:
     hook = Boundary(0)
     lab = Lab(
-        script(lambda request: Step("ok", usage=Usage(input=90_000))),
+        script(lambda request: Step("ok", usage=Usage(input=4000))),
         hooks=[hook],
         compaction=Compaction(keep_recent_tokens=60),
     )
     lab.run(words(100), words(100))
-    assert lab.agent.context_tokens() == 90_000
+    assert lab.agent.context_tokens() == 4000
     hook.covered = 1
     assert lab.agent.context_tokens() < 1000
     hook.covered = 0
-    assert lab.agent.context_tokens() == 90_000
+    assert lab.agent.context_tokens() == 4000
     assert manual(lab) == ""
     assert lab.agent.context_tokens() < 1000
 
 
 def test_a_resumed_session_shows_its_usage_before_the_first_request() -> None:
-    first = Lab([Step("ok", usage=Usage(input=4900, output=100))])
+    first = Lab([Step("ok", usage=Usage(input=3900, output=100))])
     first.run("hi")
     again = Lab([], session=first.session)
-    assert again.agent.context_tokens() == 5000
+    assert again.agent.context_tokens() == 4000
+
+
+WRONG: dict[str, Callable[[int], Usage]] = {
+    "too little": lambda tokens: Usage(121, 10),
+    "too much": lambda tokens: Usage(10**9, 10),
+    "too much from the cache": lambda tokens: Usage(10, 10, 10**9),
+    "too long an answer": lambda tokens: Usage(tokens, 10**9),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_usage_that_cannot_be_right_decides_nothing(name: str) -> None:
+    wrong = small(lambda request: Step(words(760), usage=WRONG[name](request_size(request).tokens)))
+    right = small(lambda request: Step(words(760)))
+    for lab in (wrong, right):
+        lab.run(*(f"n{n} {words(200)}" for n in range(6)))
+    (end,), (expected,) = ends(wrong), ends(right)
+    assert (end.reason, end.error) == ("threshold", "")
+    assert end.tokens_before == pytest.approx(expected.tokens_before, rel=0.2)
+    assert end.tokens_after == pytest.approx(expected.tokens_after, rel=0.2)
+    assert wrong.agent.context_tokens() == pytest.approx(right.agent.context_tokens(), rel=0.2)
+
+
+def test_usage_that_cannot_be_right_fills_no_window() -> None:
+    lab = Lab([Step("cut off", reason="length", usage=Usage(10**9))])
+    answer = lab.run("hi")
+    assert answer is not None and (answer.text, answer.stop_reason) == ("cut off", "length")
+    assert len(lab.provider.requests) == 1
+
+
+def test_the_figures_of_a_compaction_are_on_the_scale_of_the_server() -> None:
+    shares: list[float] = []
+    for factor in (0.4, 1.0, 2.5):
+
+        def counts(request: Request, factor: float = factor) -> Step:
+            return Step(words(100), usage=Usage(round(factor * request_size(request).tokens), round(factor * 125)))
+
+        lab = Lab(script(counts), compaction=Compaction(keep_recent_tokens=200))
+        lab.run(*(words(100) for _ in range(5)))
+        assert manual(lab) == ""
+        (end,) = ends(lab)
+        assert end.tokens_after == lab.agent.context_tokens() < end.tokens_before
+        shares.append(end.tokens_after / end.tokens_before)
+    assert shares == pytest.approx([shares[1]] * 3, rel=0.1)
+
+
+def test_thoughts_need_not_count_for_the_server() -> None:
+    lab = Lab([Step("ok", thinking=words(4000), usage=Usage(20, 5)), Step("fine", usage=Usage(60, 5))])
+    lab.run("hi", "more")
+    assert lab.agent.context_tokens() == 65
 
 
 def test_wide_characters_count_more_than_others() -> None:

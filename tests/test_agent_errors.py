@@ -114,5 +114,5 @@ def test_arguments_that_are_no_json_become_an_error_result() -> None:
 def test_a_full_window_that_the_provider_names_is_an_overflow_whatever_the_figures_say() -> None:
     model = scripted_model(context_window=1_000_000)
     cut = AssistantMessage((), "scripted", "scripted", "m", Usage(200_000, 10), "length", 1)
-    assert not overflowed(cut._replace(raw_stop_reason="max_tokens"), None, model)
-    assert overflowed(cut._replace(raw_stop_reason="model_context_window_exceeded"), None, model)
+    assert not overflowed(cut._replace(raw_stop_reason="max_tokens"), None, model, 200_010)
+    assert overflowed(cut._replace(raw_stop_reason="model_context_window_exceeded"), None, model, 0)

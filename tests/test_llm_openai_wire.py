@@ -293,10 +293,18 @@ def test_length_is_kept_even_with_a_call() -> None:
     )
 
 
-def test_a_filtered_answer_is_an_error_that_is_not_retried() -> None:
-    with pytest.raises(BadResponse, match="content_filter") as caught:
-        answer(chunk({"content": "x"}), chunk({}, "content_filter"))
-    assert not caught.value.retryable
+@pytest.mark.parametrize("word", ["content_filter", "SAFETY", "PROHIBITED_CONTENT", "SPII", "sensitive", "refusal"])
+def test_a_filtered_answer_is_an_error_that_is_not_retried(word: str) -> None:
+    with pytest.raises(BadResponse, match=word) as caught:
+        answer(chunk({"content": "x"}), chunk({}, word))
+    assert not caught.value.retryable and caught.value.hint
+
+
+@pytest.mark.parametrize("word", ["error", "insufficient_system_resource", "MALFORMED_FUNCTION_CALL", "abort"])
+def test_an_answer_that_the_server_broke_off_is_an_error_to_be_retried(word: str) -> None:
+    with pytest.raises(BadResponse, match=word) as caught:
+        answer(chunk({"content": "x"}), chunk({}, word))
+    assert caught.value.retryable
 
 
 @pytest.mark.parametrize(
@@ -544,3 +552,17 @@ def test_over_real_http_the_connection_is_kept_between_requests() -> None:
     with serving(answering(200, chunk({"content": "x"}, "stop") + DONE)) as server:
         asyncio.run(main(server.url))
         assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("usage", "read"),
+    [
+        ({"prompt_tokens": 100, "completion_tokens": 9, "total_tokens": 109}, (20, 9, 80)),
+        ({"prompt_tokens": 100, "completion_tokens": 9, "total_tokens": 189}, (100, 9, 80)),
+        ({"prompt_tokens": 60, "completion_tokens": 9}, (60, 9, 80)),
+    ],
+    ids=["in the prompt", "beside it, by the total", "more than the prompt"],
+)
+def test_cached_tokens_count_once_wherever_the_server_counts_them(usage: Json, read: tuple[int, ...]) -> None:
+    found = read_usage({**usage, "prompt_tokens_details": {"cached_tokens": 80}}, model())
+    assert found is not None and (found.input, found.output, found.cache_read) == read

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from llm_server import Peer, answering, free_port, serving
-from vpi_lab import Lab, lab
+from vpi_lab import Lab, Tty, lab
 
 OFF = ("-p", "--store", "off")
 
@@ -222,3 +222,19 @@ def test_a_quota_that_is_used_up_for_hours_ends_at_once_and_names_the_time(tmp_p
         made.models(server.url)
         code, lines = error_of(made, "hello")
         assert code == 1 and "3 h 52 min" in lines[0] and len(server.seen) == 1
+
+
+def test_an_answer_that_says_nothing_is_no_success_in_any_mode(tmp_path: Path) -> None:
+    told = b"error: the model's answer is empty\nhint: ask again, or choose another model\n"
+    with lab(tmp_path) as made:
+        for prompt in ("BIG: 0", "RUN: echo x\nBIG: 0"):
+            done = made.run(*OFF, prompt)
+            assert (done.returncode, done.stdout, done.stderr) == (1, b"", told)
+        done = made.run("--mode", "json", "--store", "off", "BIG: 0")
+        assert (done.returncode, done.stderr) == (1, told)
+        assert json.loads(done.stdout.splitlines()[-1])["type"] == "agent_settled"
+        tty = Tty(made, "--store", "off", "BIG: 0")
+        try:
+            tty.wait("error: the model's answer is empty")
+        finally:
+            tty.close()

@@ -19,7 +19,7 @@ from vikingpi.events import (
     RetryStart,
     TurnStart,
 )
-from vikingpi.messages import AssistantMessage, ImagePart, TextPart, Usage
+from vikingpi.messages import AssistantMessage, ImagePart, TextPart, ThinkingPart, Usage
 from vikingpi.ui.lines import failure_of, line_of, seconds, tokens
 from vikingpi.ui.plain import Prompt, run_print
 
@@ -103,8 +103,18 @@ def test_no_answer_at_all_is_not_a_success() -> None:
     assert run(FakeApp(play), "a") == (1, "", "error: there was no answer\n")
 
 
-def test_an_empty_answer_is_said_on_stderr() -> None:
-    assert run(FakeApp(replay(text_answer(""))), "a") == (0, "", "warning: the model's answer is empty\n")
+@pytest.mark.parametrize("content", [(), (TextPart(" \n"),), (ThinkingPart("hm"),)], ids=["nothing", "blank", "thought"])
+def test_an_answer_that_says_nothing_is_no_success(content: tuple[TextPart | ThinkingPart, ...]) -> None:
+    code, out, err = run(FakeApp(replay(text_answer("")._replace(content=content))), "a")
+    assert (code, out.strip()) == (1, "")
+    assert err == "error: the model's answer is empty\nhint: ask again, or choose another model\n"
+
+
+@pytest.mark.parametrize("content", [(), (ThinkingPart("so much"),)], ids=["nothing", "thought"])
+def test_an_output_limit_before_the_first_word_is_named(content: tuple[ThinkingPart, ...]) -> None:
+    code, out, err = run(FakeApp(replay(text_answer("", "length")._replace(content=content))), "a")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: the model reached its output limit before it answered\nhint: raise maxTokens")
 
 
 def test_everything_else_is_one_line_each_on_stderr() -> None:

@@ -163,6 +163,12 @@ def test_an_aborted_and_a_cut_answer_say_so() -> None:
     assert any("error: the answer was cut" in line for line in out.lines)
 
 
+def test_an_answer_that_says_nothing_is_named() -> None:
+    live, out = transcript()
+    live.event(events.MessageEnd(text_answer("")))
+    assert out.plain() == ["", "error: the model's answer is empty", "hint: ask again, or choose another model"]
+
+
 def test_a_countdown_that_is_aborted_says_so_and_one_that_failed_gave_up() -> None:
     live, out = transcript()
     live.event(events.RetryEnd(False, 2, "Operation aborted"))
@@ -282,7 +288,7 @@ def test_a_notice_waits_until_the_block_that_arrives_is_whole() -> None:
     live.event(events.BoundaryAdvanced(12, 31_200, 2800))
     assert out.plain() == []
     live.event(events.MessageUpdate("text_delta", 0, "y = 2\n```\n"))
-    live.event(events.MessageEnd(text_answer("")))
+    live.event(events.MessageEnd(text_answer("done")))
     assert out.plain() == [
         "",
         "```python",

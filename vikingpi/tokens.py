@@ -1,11 +1,42 @@
-"""The one estimate of tokens, used for pressure, budgets and the context share."""
+"""The one estimate of tokens, used for pressure, budgets and the context share; what a count is held to."""
 
 from __future__ import annotations
 
 import re
 
+from vikingpi.values import NamedTuple
+
 _WIDE = r"[^\x00-\u2fff]+"
 IMAGE_TOKENS = 1200
+# The dearest count of one image that a provider documents, rounded up.
+_MOST_IMAGE = 40_000
+# So many times fewer tokens than estimated are still possible, and so many that nobody sent: a template, a server's own
+# instructions.
+_FEWER, _UNSEEN = 4, 4000
+
+
+class Size(NamedTuple):
+    """`tokens` is the estimate, `sure` its part that every server counts, `most` what no tokenizer goes beyond."""
+
+    tokens: int = 0
+    sure: int = 0
+    most: int = 0
+
+    def plus(self, other: Size) -> Size:
+        return Size(self.tokens + other.tokens, self.sure + other.sure, self.most + other.most)
+
+    def holds(self, count: int) -> bool:
+        """Whether a server that counted right can have counted so many tokens."""
+        return self.sure // _FEWER <= count <= self.most + _UNSEEN
+
+
+IMAGE = Size(IMAGE_TOKENS, 0, _MOST_IMAGE)
+
+
+def size(text: str) -> Size:
+    """Measure a text; a token is at least one byte of it."""
+    tokens = estimate(text)
+    return Size(tokens, tokens, len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")))
 
 
 def estimate(text: str) -> int:

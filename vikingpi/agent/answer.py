@@ -58,17 +58,20 @@ def error_answer(deps: AgentDeps, error: str) -> AssistantMessage:
     )
 
 
-def overflowed(answer: AssistantMessage, error: ProviderError | None, model: Model) -> bool:
-    """Whether the window was too small: the provider said so, or it ended an answer because it was full."""
+def overflowed(answer: AssistantMessage, error: ProviderError | None, model: Model, counted: int) -> bool:
+    """Whether the window was too small: the provider said so, or it ended an answer because it was full.
+
+    `counted` is the usage of request and answer in tokens, 0 where it is not to be believed.
+    """
     if error is not None:
         return isinstance(error, ContextTooLong)
-    full = 0 < model.context_window <= answer.usage.total
+    full = 0 < model.context_window <= counted
     return answer.stop_reason == "length" and (full or answer.raw_stop_reason == "model_context_window_exceeded")
 
 
 def too_big(model: Model, request: Request, why: str, refusal: ProviderError) -> ContextTooLong:
     """Make the error that says which parts of a refused request are the large ones; `why` nothing helps."""
-    fixed, said = overhead(request.system, request.tools), _sum(request.messages, lambda message: True)
+    fixed, said = overhead(request.system, request.tools).tokens, _sum(request.messages, lambda message: True)
     parts = [
         ("the system prompt and the tools", fixed),
         ("the summary of earlier turns", _sum(request.messages, _is_summary)),

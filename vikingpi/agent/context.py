@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import accumulate
 
 from vikingpi.agent.deps import AgentDeps
 from vikingpi.agent.validate import repair
@@ -16,12 +17,16 @@ from vikingpi.messages import (
     TextPart,
     ThinkingPart,
     ToolSpec,
+    Usage,
     UserMessage,
 )
 from vikingpi.session.entries import Entry
 from vikingpi.session.tree import build_context
-from vikingpi.tokens import IMAGE_TOKENS, estimate
+from vikingpi.tokens import IMAGE, Size, size
 from vikingpi.values import NamedTuple
+
+# Tokenizers differ by so much; what goes beyond it comes from what else a server counts.
+_WIDEST = 3.0
 
 
 class Anchor(NamedTuple):
@@ -32,40 +37,72 @@ class Anchor(NamedTuple):
 
 
 class Meter:
-    """Measures requests: the newest real usage plus an estimate of what follows it."""
+    """Measures requests: the newest real usage plus an estimate of what follows it.
+
+    A usage that cannot be that of its request is passed over, here and for all that is decided by it. Where none
+    speaks for a request, all of it is estimated, on the scale of the server that counted last.
+    """
 
     def __init__(self) -> None:
         self._anchor: Anchor | None = None
+        self._scale = 1.0
 
-    def note(self, request: Request, answer: AssistantMessage) -> None:
-        """Remember which request `answer` has the usage of."""
-        if _counted(answer) and answer.entry_id and request.messages:
+    def note(self, request: Request, answer: AssistantMessage) -> int:
+        """Remember which request `answer` has the usage of; return its tokens, 0 where they are not to be believed."""
+        counted, asked = _asked(answer.usage), request_size(request)
+        if not counted:
+            return 0
+        self._learn(counted, asked)
+        if not asked.holds(counted):
+            return 0
+        if answer.entry_id and request.messages:
             self._anchor = Anchor(answer.entry_id, request.messages[0])
+        return answer.usage.total
 
     def measure(self, request: Request, branch: Sequence[Entry]) -> int:
-        """Return the tokens of `request`; all of it is estimated when the usage is that of another context."""
-        tokens = 0
-        for message in reversed(request.messages):
-            if isinstance(message, AssistantMessage) and _counted(message):
-                if self._speaks_for(message, request, branch):
-                    return tokens + message.usage.total
-                break
+        """Return the tokens of `request`."""
+        messages, tokens = request.messages, 0
+        before: list[Size] = []
+        for place in range(len(messages) - 1, -1, -1):
+            message = messages[place]
+            counted = _asked(message.usage) if isinstance(message, AssistantMessage) else 0
+            if isinstance(message, AssistantMessage) and counted:
+                if not self._speaks_for(message, request, branch):
+                    break
+                noted = self._noted(message)
+                if not noted and not before:
+                    before = list(accumulate(map(message_size, messages), Size.plus, initial=_fixed(request)))
+                    self._learn(counted, before[place])
+                if noted or before[place].holds(counted):
+                    return tokens + counted + _answer_tokens(message)
             tokens += message_tokens(message)
-        return overhead(request.system, request.tools) + sum(map(message_tokens, request.messages))
+        return round(request_size(request).tokens * self._scale)
+
+    def _learn(self, counted: int, asked: Size) -> None:
+        ratio = counted / max(asked.tokens, 1) if asked.holds(counted) else 1.0
+        self._scale = min(max(ratio, 1 / _WIDEST), _WIDEST)
+
+    def _noted(self, answer: AssistantMessage) -> bool:
+        return self._anchor is not None and self._anchor.entry_id == answer.entry_id
 
     def _speaks_for(self, answer: AssistantMessage, request: Request, branch: Sequence[Entry]) -> bool:
         if answer.entry_id is None or _edited_since(answer.entry_id, branch):
             return False
         head = request.messages[0]
-        if self._anchor is not None and self._anchor.entry_id == answer.entry_id:
+        if self._anchor is not None and self._noted(answer):
             return self._anchor.head == head
         return not (isinstance(head, UserMessage) and head.kind == "overview")
 
 
-def _counted(answer: AssistantMessage) -> bool:
-    """Whether the provider counted the request; some servers count the answer alone."""
-    usage = answer.usage
-    return usage.input + usage.cache_read + usage.cache_write > 0
+def _asked(usage: Usage) -> int:
+    """What the provider counted of the request; some servers count the answer alone."""
+    return usage.input + usage.cache_read + usage.cache_write
+
+
+def _answer_tokens(answer: AssistantMessage) -> int:
+    """What the next request has of an answer: thoughts that the provider keeps are counted but not sent."""
+    said, counted = message_size(answer), answer.usage.output
+    return counted if said.holds(counted) else said.tokens
 
 
 def project(deps: AgentDeps) -> tuple[Message, ...]:
@@ -85,27 +122,46 @@ def build_request(deps: AgentDeps, system_append: str = "") -> Request:
     )
 
 
-def overhead(system: str, tools: Sequence[ToolSpec]) -> int:
-    """Estimate what a request holds before its first message."""
-    return estimate(system) + sum(
-        estimate(tool.name + tool.description + json.dumps(tool.parameters)) for tool in tools
-    )
+def request_size(request: Request) -> Size:
+    """Measure all of a request."""
+    total = _fixed(request)
+    for message in request.messages:
+        total = total.plus(message_size(message))
+    return total
+
+
+def _fixed(request: Request) -> Size:
+    return overhead(request.system, request.tools)
+
+
+def overhead(system: str, tools: Sequence[ToolSpec]) -> Size:
+    """Measure what a request holds before its first message."""
+    total = size(system)
+    for tool in tools:
+        total = total.plus(size(tool.name + tool.description + json.dumps(tool.parameters)))
+    return total
 
 
 def message_tokens(message: Message) -> int:
     """Estimate the tokens of one message."""
-    tokens = 0
+    return message_size(message).tokens
+
+
+def message_size(message: Message) -> Size:
+    """Measure one message; not every server takes or counts its thoughts and images."""
+    total = Size()
     for part in message.content:
         match part:
             case TextPart():
-                tokens += estimate(part.text)
+                total = total.plus(size(part.text))
             case ThinkingPart():
-                tokens += estimate(part.thinking)
+                thought = size(part.thinking)
+                total = total.plus(thought._replace(sure=0, most=thought.most + len(part.signature or "")))
             case ImagePart():
-                tokens += IMAGE_TOKENS
+                total = total.plus(IMAGE)
             case _:
-                tokens += estimate(part.name + json.dumps(part.arguments, ensure_ascii=False))
-    return tokens
+                total = total.plus(size(part.name + json.dumps(part.arguments, ensure_ascii=False)))
+    return total
 
 
 def _edited_since(entry_id: str, branch: Sequence[Entry]) -> bool:

@@ -42,8 +42,8 @@ class Thinker:
         request = await self.make_room(deps, system_append)
         retries = 0
         while True:
-            answer = await self._ask(deps, request)
-            if overflowed(answer, self.error, deps.model) and self._may_recover(deps):
+            answer, counted = await self._ask(deps, request)
+            if overflowed(answer, self.error, deps.model, counted) and self._may_recover(deps):
                 answer, again = await self._recover(deps, answer, system_append)
                 if again is None:
                     break
@@ -65,8 +65,8 @@ class Thinker:
             request = build_request(deps, system_append)
         return request
 
-    async def _ask(self, deps: AgentDeps, request: Request) -> AssistantMessage:
-        """Make one request and store what comes, also when it fails or is cancelled."""
+    async def _ask(self, deps: AgentDeps, request: Request) -> tuple[AssistantMessage, int]:
+        """Make one request and store what comes, also when it fails or is cancelled; return it and its tokens."""
         builder = MessageBuilder(deps.model, deps.thinking_level, deps.clock)
         deps.emit(MessageStart(builder.partial("stop", None)))
         self.error = None
@@ -83,9 +83,7 @@ class Thinker:
         answer = self._transcript.keep(answer)
         if answer.stop_reason in ("stop", "toolUse"):
             self._recovered = False
-        if self.error is None:
-            self._meter.note(request, answer)
-        return answer
+        return answer, self._meter.note(request, answer) if self.error is None else 0
 
     def _may_recover(self, deps: AgentDeps) -> bool:
         return deps.settings.compaction.enabled and not self._recovered

@@ -27,6 +27,11 @@ _REASONS: dict[str, StopReason] = {
     "tool_use": "toolUse",
     "function_call": "toolUse",
 }
+# Words of OpenAI, Azure, Gemini, GLM; then those of servers that gave up half-way.
+_STOPPED = (
+    "content_filter safety image_safety recitation prohibited_content blocklist spii language sensitive refusal".split()
+)
+_BROKEN = "error network_error insufficient_system_resource malformed_function_call unexpected_tool_call abort".split()
 
 
 class OpenAIWire:
@@ -115,9 +120,10 @@ class Answer:
         if not self._reason:
             raise ended_early(self._model)
         word = self._reason.lower()
-        if word in ("content_filter", "safety", "recitation"):
-            raise BadResponse(f"{where} stopped the answer ({self._reason})", hint="rephrase the request")
-        if word in ("error", "network_error"):
+        if word in _STOPPED:
+            told = f"{where} stopped the answer ({self._reason})"
+            raise BadResponse(told, hint="rephrase the request or use another model")
+        if word in _BROKEN:
             raise BadResponse(f"{where} broke the answer off ({self._reason})", retryable=True)
         yield Finish(_REASONS.get(word, "stop"), self._reason, self._id)
 
@@ -145,7 +151,7 @@ def _content(delta: Json) -> Iterator[Delta]:
 
 
 def read_usage(usage: Json, model: Model) -> Usage | None:
-    """Read token counts; None where there are none, or only zeros."""
+    """Read token counts; None where there are none, or only zeros. Some servers count what was cached apart."""
     prompt, output = as_int(usage.get("prompt_tokens")), as_int(usage.get("completion_tokens"))
     details = as_dict(usage.get("prompt_tokens_details"))
     read = as_int(details.get("cached_tokens")) or as_int(usage.get("prompt_cache_hit_tokens"))
@@ -158,7 +164,9 @@ def read_usage(usage: Json, model: Model) -> Usage | None:
         prompt = max(0, total - output)
     if min(prompt, output, read, written) < 0 or not prompt + output:
         return None
-    fresh = max(0, prompt - read - written)
+    cached = read + written
+    apart = cached > prompt or (cached and total == prompt + cached + output)
+    fresh = prompt if apart else prompt - cached
     counted = priced(Usage(fresh, output, read, written, reasoning), model.price)
     charged = as_float(usage.get("cost"))
     if charged > 0 and not counted.cost.total:

@@ -97,11 +97,18 @@ def failure_of(answer: AssistantMessage | None, hint: str = "") -> Line | None:
         return Line(answer.error_message or "the request failed", "error", hint)
     if answer.stop_reason == "aborted":
         return Line(answer.error_message or "aborted", "error")
+    says_nothing = not (answer.text.strip() or answer.calls)
     if answer.stop_reason == "length" and answer.raw_stop_reason == "model_context_window_exceeded":
         return Line(
             "the answer was cut because the model's context window is full",
             "error",
             "run /compact and go on, start a new session, or choose a model with a larger window",
+        )
+    if answer.stop_reason == "length" and says_nothing:
+        return Line(
+            "the model reached its output limit before it answered",
+            "error",
+            "raise maxTokens of this model, or let it think less (--thinking, /thinking)",
         )
     if answer.stop_reason == "length":
         return Line(
@@ -109,6 +116,8 @@ def failure_of(answer: AssistantMessage | None, hint: str = "") -> Line | None:
             "error",
             "go on with `vpi -c`, or raise maxTokens of this model",
         )
+    if answer.stop_reason == "stop" and says_nothing:
+        return Line("the model's answer is empty", "error", "ask again, or choose another model")
     return None
 
 

@@ -122,8 +122,6 @@ async def run_print(
     failure = failure_of(answer, hint_of(app))
     if answer is not None:
         write_answer(answer, out)
-        if failure is None and not answer.text.strip():
-            report.line(Line("the model's answer is empty", "warning"))
     if failure is not None:
         report.line(failure)
     return 0 if failure is None else 1

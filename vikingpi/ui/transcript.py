@@ -312,7 +312,7 @@ class Transcript:
             self._folded.prompted()
             self._answer.prompted()
             self._printer.prose(user_rows(message, "user"), hang=HANG)
-        elif isinstance(message, AssistantMessage) and message.stop_reason in ("aborted", "length"):
+        elif isinstance(message, AssistantMessage) and message.stop_reason != "error":
             failure = failure_of(message)
             if failure is not None:
                 level = "info" if message.stop_reason == "aborted" else failure.level
