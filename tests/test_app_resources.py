@@ -2,6 +2,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from vpi_lab import Tty, lab
 
 from vikingpi.app.options import RunOptions
 from vikingpi.app.resources import Places, find_library, system_file
@@ -112,3 +113,29 @@ def test_a_run_uses_them(project: Path) -> None:
     assert f"- pdf: does pdf ({path})\n</skills>" in first
     assert second.startswith("Mine.\n\n<addendum>\nSpeak French.")
     assert "<skills>" not in second, "without a tool that reads nobody can follow a skill"
+
+
+def test_files_that_are_left_out_are_told_once_at_the_start(tmp_path: Path) -> None:
+    with lab(tmp_path) as made:
+        path = put(made.home / "skills" / "pdf" / "SKILL.md", "---\nname: pdf\nno end")
+        for number in range(7):
+            put(made.home / "prompts" / f"p{number}.md", "")
+        told = f"{path} is left out: its head has no closing line ---"
+        done = made.run("-p", "--store", "off", "SAY: hello")
+        lines = done.stderr.decode().splitlines()
+        assert done.stdout == b"hello\n" and len(lines) == 6
+        assert lines[0].endswith("p0.md is left out: it is empty")
+        assert lines[5] == "so it is with 3 more prompts and skills"
+        for number in range(7):
+            (made.home / "prompts" / f"p{number}.md").unlink()
+        assert made.run("-p", "--store", "off", "-c", "SAY: hello").stderr.decode() == f"{told}\n"
+        tty = Tty(made, "--store", "off", "SAY: hello", columns=200)
+        try:
+            tty.wait(told)
+            tty.wait("OV -")
+            tty.read(0.3)
+            tty.send("/new\r")
+            tty.read(0.5)
+            assert tty.text().count(told) == 1
+        finally:
+            tty.close()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vikingpi.regular import read_regular
 from vikingpi.values import NamedTuple
 
 LIMIT = 200_000
+_LINE = "---"
 
 
 class Page(NamedTuple):
@@ -18,41 +20,52 @@ class Page(NamedTuple):
     text: str
 
 
-def read_page(path: Path) -> Page | None:
-    """Read a file of at most LIMIT bytes; None if it cannot be read."""
+def read_page(path: Path) -> Page | str:
+    """Read a text file of at most LIMIT bytes; return why where it is of no use."""
     try:
-        text = read_regular(path, LIMIT).decode("utf-8", "replace").removeprefix("\ufeff")
-    except OSError:
-        return None
-    return parse_page(text.replace("\r\n", "\n"))
+        data = read_regular(path, LIMIT + 1)
+    except OSError as error:
+        return f"it cannot be read ({error.strerror or error})"
+    if len(data) > LIMIT:
+        return f"it is larger than {LIMIT // 1000} kB"
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "it is not UTF-8"
+    return "it is no text" if "\0" in text else parse_page(text.removeprefix("\ufeff").replace("\r\n", "\n"))
 
 
-def parse_page(text: str) -> Page:
-    """Split a text; one without a head is all text."""
-    if not text.startswith("---\n"):
+def parse_page(text: str) -> Page | str:
+    """Split a text; one without a head is all text. Return why where its head cannot be read."""
+    lines = text.split("\n")
+    if lines[0].rstrip() != _LINE:
         return Page({}, text.strip())
-    head, end, rest = text[4:].partition("\n---")
-    if not end or (rest and not rest.startswith("\n")):
-        return Page({}, text.strip())
-    return Page(_values(head.split("\n")), rest.strip())
+    end = next((at for at, line in enumerate(lines) if at and line.rstrip() == _LINE), 0)
+    if not end:
+        return f"its head has no closing line {_LINE}"
+    head = _values(lines[1:end])
+    return head if isinstance(head, str) else Page(head, "\n".join(lines[end + 1 :]).strip())
 
 
-def _values(lines: list[str]) -> dict[str, str]:
+def _values(lines: Sequence[str]) -> dict[str, str] | str:
     found: dict[str, str] = {}
     key = ""
-    for line in lines:
-        if line[:1].isspace():
-            if key and line.strip():
-                found[key] = f"{found[key]} {line.strip()}".strip()
+    for number, line in enumerate(lines, 2):
+        text = line.strip()
+        if not text or line.startswith(("#", "-")):
             continue
-        key, colon, value = line.partition(":")
-        key, value = key.strip(), value.strip()
-        if not colon or not key or key.startswith(("#", "-")):
-            key = ""
+        if line[0].isspace():
+            if key:
+                found[key] = f"{found[key]} {text}".strip()
             continue
-        if value in (">", "|", ">-", "|-", ">+", "|+"):
-            value = ""
-        elif len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
-            value = value[1:-1]
-        found[key] = value
+        key, colon, value = (part.strip() for part in line.partition(":"))
+        if not colon or not key:
+            return f"line {number} of it is not `key: value`, as a head has it"
+        found[key] = "" if re.fullmatch(r"[>|][+-]?", value) else value
+    for key, value in found.items():
+        if value[:1] in ("'", '"'):
+            quoted = re.fullmatch(r"""(["'])(.*)\1(?:\s*#.*)?""", value)
+            if quoted is None:
+                return f"the quote of {key} in its head is not closed"
+            found[key] = quoted[2].replace('\\"', '"') if quoted[1] == '"' else quoted[2].replace("''", "'")
     return found

@@ -7,17 +7,22 @@ A template is `NAME.md` in a folder `prompts`. Its text may hold `$1`, `$2` .., 
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from vikingpi.agent.frontmatter import read_page
+from vikingpi.agent.frontmatter import Page, read_page
 from vikingpi.values import NamedTuple
 
 _PLACE = re.compile(r"\$(?:(\d+)|(@|ARGUMENTS)|\{(\d+):-([^}]*)\}|\{@:(\d+)(?::(\d+))?\})")
 _CALL = re.compile(r"/(\S+)(?:\s+(.*))?\Z", re.DOTALL)
 SKILL_PREFIX = "skill:"
+# What the agents that read such files agree on; TOLD_LIMIT is ours, for all skills together.
+NAME_LIMIT, DESCRIPTION_LIMIT, TOLD_LIMIT = 64, 1024, 60_000
+_NAME = rf"\w[\w.-]{{0,{NAME_LIMIT - 1}}}"
+Tell = Callable[[str], None]
 
 
 class Template(NamedTuple):
@@ -35,10 +40,11 @@ class Skill(NamedTuple):
 
 
 class Library(NamedTuple):
-    """What `/name` can call, by name."""
+    """What `/name` can call, by name; `notices` say which files are not as they were meant."""
 
     templates: Mapping[str, Template] = {}
     skills: Mapping[str, Skill] = {}
+    notices: tuple[str, ...] = ()
 
     def names(self) -> tuple[tuple[str, str], ...]:
         """Return (name without the slash, description), for completion."""
@@ -55,7 +61,7 @@ class Library(NamedTuple):
             return fill(self.templates[name].text, split_arguments(given))
         skill = self.skills.get(name.removeprefix(SKILL_PREFIX)) if name.startswith(SKILL_PREFIX) else None
         page = read_page(Path(skill.path)) if skill is not None else None
-        if skill is None or page is None:
+        if skill is None or not isinstance(page, Page):
             return prompt
         folder = Path(skill.path).parent
         note = f"Relative paths in this skill are relative to {folder}."
@@ -63,31 +69,90 @@ class Library(NamedTuple):
         return f"{block}\n\n{given}" if given else block
 
 
-def find_templates(folders: Iterable[Path]) -> dict[str, Template]:
+def find_templates(folders: Iterable[Path], tell: Tell) -> dict[str, Template]:
     """Read the templates of the folders; of two with one name the first counts."""
     found: dict[str, Template] = {}
-    for path in (path for folder in folders if folder.is_dir() for path in sorted(folder.glob("*.md"))):
-        page = read_page(path)
-        if page is not None and page.text and " " not in path.stem:
-            first = page.text.partition("\n")[0]
-            found.setdefault(path.stem, Template(path.stem, page.head.get("description") or first[:80], page.text))
+    places: dict[str, Path] = {}
+    for path, page in _pages(folders, "*.md", tell):
+        name, first = path.stem, page.text.partition("\n")[0]
+        if not page.text:
+            tell(f"{path} is left out: it is empty")
+        elif re.search(r"\s", name):
+            tell(f"{path} is left out: nobody can call a name with a blank")
+        elif name in found:
+            tell(f"{path} is left out: {places[name]} has the same name")
+        else:
+            places[name] = path
+            about = _one_line(page.head.get("description", "") or first[:80])
+            found[name] = Template(name, about[:DESCRIPTION_LIMIT], page.text)
     return found
 
 
-def find_skills(folders: Iterable[Path]) -> dict[str, Skill]:
+def find_skills(folders: Iterable[Path], tell: Tell) -> dict[str, Skill]:
     """Read the heads of the skills; one without a description is none, of two with one name the first counts."""
     found: dict[str, Skill] = {}
-    for path in (path for folder in folders if folder.is_dir() for path in sorted(folder.glob("*/SKILL.md"))):
-        page = read_page(path)
-        if page is not None and page.head.get("description"):
-            name = page.head.get("name") or path.parent.name
-            found.setdefault(name, Skill(name, page.head["description"], str(path.absolute())))
+    room = TOLD_LIMIT
+    for path, page in _pages(folders, "*/SKILL.md", tell):
+        skill = _skill(path.absolute(), page)
+        if isinstance(skill, Skill) and skill.name in found:
+            skill = f"{found[skill.name].path} has the same name"
+        if isinstance(skill, Skill) and room < sum(map(len, skill)):
+            skill = f"the descriptions of the skills before it fill {TOLD_LIMIT} characters of the system prompt"
+        if isinstance(skill, str):
+            tell(f"{path} is left out: {skill}")
+            continue
+        room -= sum(map(len, skill))
+        found[skill.name] = skill
+        for note in _notes(skill, page, path.parent.name):
+            tell(f"{path} {note}")
     return found
+
+
+def _pages(folders: Iterable[Path], pattern: str, tell: Tell) -> Iterator[tuple[Path, Page]]:
+    """Read the files that fit, each once; tell of those that are of no use."""
+    seen: set[str] = set()
+    for path in (path for folder in folders if folder.is_dir() for path in sorted(folder.glob(pattern))):
+        if (real := os.path.realpath(path)) in seen:
+            continue
+        seen.add(real)
+        page = read_page(path)
+        if isinstance(page, str):
+            tell(f"{path} is left out: {page}")
+        else:
+            yield path, page
+
+
+def _skill(path: Path, page: Page) -> Skill | str:
+    """Make the skill of a page, or say why it is none."""
+    about = _one_line(page.head.get("description", ""))
+    name = next((one for one in (page.head.get("name", ""), path.parent.name) if re.fullmatch(_NAME, one)), "")
+    if not about:
+        return "it has no description; write `description: ...` between two lines --- at its top"
+    if not name:
+        return f"its name must be letters, digits, -, _ and ., at most {NAME_LIMIT} of them"
+    if not str(path).isprintable() or re.search('[<>"]', str(path)):
+        return "its path has a character that cannot stand in the system prompt"
+    return Skill(name, about if len(about) <= DESCRIPTION_LIMIT else f"{about[: DESCRIPTION_LIMIT - 3]}...", str(path))
+
+
+def _notes(skill: Skill, page: Page, folder: str) -> Iterator[str]:
+    """Say what was made of a skill otherwise than it is written."""
+    given = page.head.get("name", "")
+    if given not in ("", skill.name):
+        yield f"is called {skill.name}: a name is letters, digits, -, _ and ., at most {NAME_LIMIT} of them"
+    elif skill.name != folder:
+        yield f"is called {skill.name} by its head, and {folder} by its folder; /skill:{skill.name} calls it"
+    if len(_one_line(page.head["description"])) > DESCRIPTION_LIMIT:
+        yield f"has a description that is cut: {DESCRIPTION_LIMIT} characters are the most"
+
+
+def _one_line(text: str) -> str:
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
 
 
 def skills_text(skills: Iterable[Skill]) -> str:
     """Write what the model is told about skills; empty without any."""
-    lines = [f"- {skill.name}: {skill.description} ({skill.path})" for skill in skills]
+    lines = [f"- {skill.name}: {_escaped(skill.description)} ({skill.path})" for skill in skills]
     if not lines:
         return ""
     lead = (
@@ -95,6 +160,11 @@ def skills_text(skills: Iterable[Skill]) -> str:
         " relative to its folder."
     )
     return "\n".join([lead, *lines])
+
+
+def _escaped(text: str) -> str:
+    """What looks like a tag would end the section that it stands in."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def split_arguments(text: str) -> list[str]:

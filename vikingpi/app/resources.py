@@ -10,6 +10,9 @@ from vikingpi.config.trust import agents_folders
 from vikingpi.errors import ConfigError
 from vikingpi.values import NamedTuple
 
+# A folder full of foreign files shall not push everything else off the screen.
+MOST_NOTICES = 5
+
 
 class Places(NamedTuple):
     """Where to look; a project that is not trusted brings nothing."""
@@ -22,11 +25,16 @@ class Places(NamedTuple):
 
 def find_library(places: Places) -> Library:
     """Find templates and skills; those of the project come before the user's."""
+    notices: list[str] = []
     project = [places.cwd / PROJECT_FOLDER] if places.trusted else []
-    templates = find_templates(folder / "prompts" for folder in (*project, places.paths.config))
+    templates = find_templates((folder / "prompts" for folder in (*project, places.paths.config)), notices.append)
     shared = list(agents_folders(places.cwd, places.home)) if places.trusted else []
     folders = [*project, *shared, places.paths.config, places.home / ".agents"]
-    return Library(templates, find_skills(folder / "skills" for folder in folders))
+    skills = find_skills((folder / "skills" for folder in folders), notices.append)
+    left = len(notices) - MOST_NOTICES
+    if left > 0:
+        notices[MOST_NOTICES:] = [f"so it is with {left} more prompts and skills"]
+    return Library(templates, skills, tuple(notices))
 
 
 def system_file(places: Places, name: str) -> str:

@@ -114,6 +114,7 @@ def prepare(options: RunOptions, env: Mapping[str, str], cwd: Path) -> Prepared:
     extensions = load_extensions(_extension_files(options, paths, cwd, trusted=trusted))
     notices += extensions.notices
     library = find_library(_places(paths, cwd, env, trusted=trusted))
+    notices += library.notices
     cage = _cage(paths, cwd, env, network=settings.tools.sandbox_network) if options.sandbox else None
     first = not (paths.config_file.exists() or paths.sessions.exists())
     found = (extensions, library, trusted, cage, first)
@@ -270,7 +271,7 @@ class _Builder:
         sweep(paths.state / "tmp", paths.locks, time.time())
 
     def _start_notices(self, reason: StartReason, opened: Opened, model: ModelChoice) -> tuple[str, ...]:
-        first = self._prepared.notices if reason != "new" else ()
+        first = self._prepared.notices if reason == "startup" else ()
         if reason == "startup" and self._mode == "repl" and self._prepared.first:
             first += (first_words(model.model),)
         if reason == "startup" and self._unlogged:
