@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from llm_server import answering, free_port, serving
 
+from vikingpi.app.listing import list_models
 from vikingpi.decode import Json
 from vikingpi.errors import ConfigError
 from vikingpi.llm.catalog import PROVIDERS, LocalServer
@@ -19,7 +20,6 @@ from vikingpi.llm.registry import (
     default_model,
     find_provider,
     first_of,
-    list_models,
     load_catalog,
     resolve,
 )
@@ -302,6 +302,46 @@ def test_the_list_shows_models_with_a_key_first(tmp_path: Path) -> None:
     assert keys == sorted(keys, reverse=True)
     assert len(list_models(catalog, "GPT-4o").splitlines()) == 3
     assert list_models(catalog, "zzz") == "no model fits 'zzz'"
+
+
+def listed(catalog: Catalog, query: str) -> list[str]:
+    return ["/".join(row.split()[:2]) for row in list_models(catalog, query).splitlines()[1:]]
+
+
+def test_a_search_lists_what_fits_best_first(tmp_path: Path) -> None:
+    catalog = load(tmp_path, OPENAI, own())
+    assert listed(catalog, "h/") == []
+    assert listed(catalog, "lab/") == listed(catalog, "la/fa") == listed(catalog, "FAKE") == ["lab/fake"]
+    assert listed(catalog, "anth/son 4") == listed(catalog, "anth/sonnet-4") == ["anthropic/claude-sonnet-4-6"]
+    assert listed(catalog, "4.6 sonnet") == ["anthropic/claude-sonnet-4-6", "openrouter/anthropic/claude-sonnet-4.6"]
+    assert listed(catalog, "gpt-4o") == ["openai/gpt-4o", "openai/gpt-4o-mini"]
+    found = listed(catalog, "gpt-5.4")
+    assert found[0] == "openai/gpt-5.4" and found[-1].startswith("openrouter/openai/gpt-5.4")
+    assert {one.partition("/")[0] for one in listed(catalog, "deepseek")} == {"deepseek", "openrouter"}
+    assert listed(catalog, "deepseek")[0].startswith("deepseek/")
+
+
+@pytest.mark.parametrize("pattern", ["h/", "/", "e", "a/e", "zz/sonnet", "snnt", "--", "claude zzz"])
+def test_a_hopeless_pattern_chooses_nothing(tmp_path: Path, pattern: str) -> None:
+    with pytest.raises(ConfigError, match=f"no model fits '{pattern}'"):
+        resolve(load(tmp_path, {"ANTHROPIC_API_KEY": "k"}), pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "id", "note"),
+    [
+        ("anth/haiku-4", "claude-haiku-4-5", ""),
+        ("haiku", "claude-haiku-5-5", "'haiku' fits 2 models; using anthropic/claude-haiku-5-5"),
+        ("aiku-4", "claude-haiku-4-5", "'aiku-4' is taken for anthropic/claude-haiku-4-5"),
+        ("4.5 claude", "claude-haiku-4-5", "'4.5 claude' is taken for anthropic/claude-haiku-4-5"),
+        ("CLAUDE-OPUS-5", "claude-opus-5", ""),
+    ],
+)
+def test_a_pattern_that_fits_loosely_says_what_it_is_taken_for(
+    tmp_path: Path, pattern: str, id: str, note: str
+) -> None:
+    choice = resolve(load(tmp_path, {"ANTHROPIC_API_KEY": "k"}), pattern)
+    assert (choice.model.id, choice.note) == (id, note)
 
 
 def test_each_api_has_its_wire(tmp_path: Path) -> None:

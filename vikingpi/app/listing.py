@@ -13,9 +13,10 @@ from vikingpi.config.load import load
 from vikingpi.config.paths import locate
 from vikingpi.config.trust import is_trusted
 from vikingpi.errors import ConfigError
+from vikingpi.llm.base import Model
 from vikingpi.llm.catalog import LOCAL_SERVERS
 from vikingpi.llm.local import with_local_servers
-from vikingpi.llm.registry import Catalog, list_models
+from vikingpi.llm.registry import INSIDE, UNFIT, Catalog, fit
 from vikingpi.net import HttpTransport
 from vikingpi.safetext import one_line
 from vikingpi.session.catalog import SessionInfo, list_sessions
@@ -29,6 +30,36 @@ async def models_text(catalog: Catalog, query: str) -> str:
     finally:
         await transport.close()
     return list_models(catalog, query) + "\n"
+
+
+def list_models(catalog: Catalog, query: str = "") -> str:
+    """Return a table of the models that the query fits, the best fit first, and of these the ones with a key."""
+    fits = [(fit(query, model), not catalog.ready(model), model) for model in catalog.models]
+    best = min((found for found, _, _ in fits), default=UNFIT)
+    if best == UNFIT:
+        return f"no model fits {query!r}"
+    worst = max(best, INSIDE)
+    models = [model for found, _, model in sorted(fits, key=lambda one: one[:2]) if found <= worst]
+    head = ("provider", "model", "context", "output", "thinking", "images", "key")
+    rows = [head, *(_row(catalog, model) for model in models)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _row(catalog: Catalog, model: Model) -> tuple[str, ...]:
+    def yes(value: bool) -> str:
+        return "yes" if value else "-"
+
+    return (
+        model.provider,
+        model.id,
+        f"{model.context_window / 1000:.0f}k",
+        f"{model.max_tokens / 1000:.0f}k",
+        yes(model.reasoning),
+        yes(model.images),
+        yes(catalog.ready(model)),
+    )
 
 
 def run_sessions(rest: Sequence[str], out: TextIO) -> int:

@@ -47,6 +47,10 @@ choose one of these:
   - just look:        vpi demo   (plays a script, needs no key)"""
 
 _LISTED = 8
+# How a search fits a name, the best first; where it is squeezed only letters and digits count.
+EXACT, BEGINS, WORD, INSIDE, SQUEEZED, SCATTERED, UNFIT = range(7)
+# Fewer letters and digits are inside of nearly every name.
+_TELLING = 3
 _NO_KEY = Key("", "")
 
 
@@ -193,34 +197,6 @@ def find_provider(transport: Transport, on_load: Callable[[str], None] | None = 
     return find
 
 
-def list_models(catalog: Catalog, query: str = "") -> str:
-    """Return a table of the models whose provider or id holds the query, those with a key first."""
-    models = [model for model in catalog.models if _bare(query) in _bare(_name(model))]
-    models.sort(key=lambda model: not catalog.ready(model))
-    if not models:
-        return f"no model fits {query!r}"
-    head = ("provider", "model", "context", "output", "thinking", "images", "key")
-    rows = [head, *(_row(catalog, model) for model in models)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _row(catalog: Catalog, model: Model) -> tuple[str, ...]:
-    def yes(value: bool) -> str:
-        return "yes" if value else "-"
-
-    return (
-        model.provider,
-        model.id,
-        f"{model.context_window / 1000:.0f}k",
-        f"{model.max_tokens / 1000:.0f}k",
-        yes(model.reasoning),
-        yes(model.images),
-        yes(catalog.ready(model)),
-    )
-
-
 def _setup(
     name: str,
     entry: FileProvider | None,
@@ -344,14 +320,17 @@ def _find(catalog: Catalog, pattern: str, provider: str) -> Model | None:
 
 
 def _fuzzy(catalog: Catalog, pattern: str, provider: str) -> tuple[Model | None, str]:
-    """Find the model that holds the pattern, and a note where others do too; without any key, one whose key is missing.
+    """Find the model that the pattern fits best, and a note where others do too or it fits none of its words.
 
-    One that ends with the pattern is the better match; of a provider's the first, its newest, is taken. Raise
-    ConfigError where models of several providers fit: they differ in who is asked and who pays.
+    One that ends with the pattern is the better match; of a provider's the first, its newest, is taken; without any
+    key, one whose key is missing. Raise ConfigError where models of several providers fit: they differ in who is asked
+    and who pays.
     """
-    models = [model for model in catalog.models if provider in ("", model.provider)]
-    fitting = [model for model in models if pattern.lower() in _name(model)]
-    fitting = fitting or [model for model in models if _bare(pattern) and _bare(pattern) in _bare(_name(model))]
+    fits = [(fit(pattern, model), model) for model in catalog.models if provider in ("", model.provider)]
+    best = min((found for found, _ in fits), default=UNFIT)
+    if best == UNFIT or (best == INSIDE and len(_bare(pattern)) < _TELLING):
+        return None, ""
+    fitting = [model for found, model in fits if found == best or BEGINS <= best <= found <= WORD]
     usable = [model for model in fitting if catalog.ready(model)]
     exact = [model for model in usable if _bare(_name(model)).endswith(_bare(pattern))]
     found = exact or usable or fitting
@@ -359,8 +338,40 @@ def _fuzzy(catalog: Catalog, pattern: str, provider: str) -> tuple[Model | None,
     if usable and len({model.provider for model in found}) > 1:
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         raise ConfigError(f"{pattern!r} fits several models", hint=f"{', '.join(names[:_LISTED])}{more}")
-    note = f"{pattern!r} fits {len(names)} models; using {names[0]}" if usable and len(names) > 1 else ""
-    return (found[0] if found else None), note
+    note = f"{pattern!r} fits {len(names)} models; using {names[0]}" if len(names) > 1 else ""
+    if best in (INSIDE, SCATTERED):
+        note = note or f"{pattern!r} is taken for {names[0]}"
+    return found[0], note if usable else ""
+
+
+def fit(query: str, model: Model) -> int:
+    """Say how well a search fits a model: EXACT .. SCATTERED, or UNFIT.
+
+    It may be a part of provider/id or of the id alone, or the beginning of a provider, a slash and a part of an id.
+    """
+    query, name, id = query.strip().lower(), _name(model), model.id.lower()
+    if query in (name, id):
+        return EXACT
+    owner, slash, rest = query.partition("/")
+    parts = [(query, name), (query, id)]
+    if slash and owner and model.provider.lower().startswith(owner):
+        parts.append((rest, id))
+    return min(_place(part, text) for part, text in parts)
+
+
+def _place(part: str, text: str) -> int:
+    if text.startswith(part):
+        return BEGINS
+    if re.search(rf"(?<![^\W_]){re.escape(part)}", text):
+        return WORD
+    if part in text:
+        return INSIDE
+    bare, squeezed = _bare(text), _bare(part)
+    if len(squeezed) < _TELLING:
+        return UNFIT
+    if squeezed in bare:
+        return SQUEEZED
+    return SCATTERED if all(word in bare for word in map(_bare, part.split())) else UNFIT
 
 
 def _name(model: Model) -> str:
