@@ -83,7 +83,7 @@ def test_a_skill_is_named_to_the_model_and_sent_whole_when_called(tmp_path: Path
     [
         ("---\na: 1\nb: 'two: 2'\n---\nrest", {"a": "1", "b": "two: 2"}, "rest"),
         ("---\n---\nrest", {}, "rest"),
-        ("--- \na: \"1\" # one\nb: >-\n  two\n\n  three\nc: it's\n---\n", {"a": "1", "b": "two three", "c": "it's"}, ""),
+        ('--- \na: "1" # one\nb: >-\n  two\n\n  three\nc: it\'s\n---\n', {"a": "1", "b": "two three", "c": "it's"}, ""),
         ("---\n# note: x\nlist:\n  - one\n- two\n---", {"list": "- one"}, ""),
         ("rest\n---\na: 1\n---", {}, "rest\n---\na: 1\n---"),
     ],
@@ -126,7 +126,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     told: list[str] = []
     assert find_skills([tmp_path], told.append) == find_templates([tmp_path], told.append) == {}
     assert told == [
-        f"{tmp_path}/pdf/SKILL.md is left out: it cannot be read (not a regular file)",
+        f"{tmp_path}/pdf/SKILL.md is left out: it cannot be read (Is a directory)",
         f"{tmp_path}/gone.md is left out: it cannot be read (No such file or directory)",
     ]
 

@@ -318,7 +318,6 @@ def test_a_search_lists_what_fits_best_first(tmp_path: Path) -> None:
     found = listed(catalog, "gpt-5.4")
     assert found[0] == "openai/gpt-5.4" and found[-1].startswith("openrouter/openai/gpt-5.4")
     assert {one.partition("/")[0] for one in listed(catalog, "deepseek")} == {"deepseek", "openrouter"}
-    assert listed(catalog, "deepseek")[0].startswith("deepseek/")
 
 
 @pytest.mark.parametrize("pattern", ["h/", "/", "e", "a/e", "zz/sonnet", "snnt", "--", "claude zzz"])

@@ -103,7 +103,9 @@ def test_no_answer_at_all_is_not_a_success() -> None:
     assert run(FakeApp(play), "a") == (1, "", "error: there was no answer\n")
 
 
-@pytest.mark.parametrize("content", [(), (TextPart(" \n"),), (ThinkingPart("hm"),)], ids=["nothing", "blank", "thought"])
+@pytest.mark.parametrize(
+    "content", [(), (TextPart(" \n"),), (ThinkingPart("hm"),)], ids=["nothing", "blank", "thought"]
+)
 def test_an_answer_that_says_nothing_is_no_success(content: tuple[TextPart | ThinkingPart, ...]) -> None:
     code, out, err = run(FakeApp(replay(text_answer("")._replace(content=content))), "a")
     assert (code, out.strip()) == (1, "")

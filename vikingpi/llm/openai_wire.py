@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 
@@ -28,10 +29,8 @@ _REASONS: dict[str, StopReason] = {
     "function_call": "toolUse",
 }
 # Words of OpenAI, Azure, Gemini, GLM; then those of servers that gave up half-way.
-_STOPPED = (
-    "content_filter safety image_safety recitation prohibited_content blocklist spii language sensitive refusal".split()
-)
-_BROKEN = "error network_error insufficient_system_resource malformed_function_call unexpected_tool_call abort".split()
+_STOPPED = "content_filter|(image_)?safety|recitation|prohibited_content|blocklist|spii|language|sensitive|refusal"
+_BROKEN = "(network_)?error|insufficient_system_resource|malformed_function_call|unexpected_tool_call|abort"
 
 
 class OpenAIWire:
@@ -120,10 +119,10 @@ class Answer:
         if not self._reason:
             raise ended_early(self._model)
         word = self._reason.lower()
-        if word in _STOPPED:
+        if re.fullmatch(_STOPPED, word):
             told = f"{where} stopped the answer ({self._reason})"
             raise BadResponse(told, hint="rephrase the request or use another model")
-        if word in _BROKEN:
+        if re.fullmatch(_BROKEN, word):
             raise BadResponse(f"{where} broke the answer off ({self._reason})", retryable=True)
         yield Finish(_REASONS.get(word, "stop"), self._reason, self._id)
 
