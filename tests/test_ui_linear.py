@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from vikingpi import safetext
+from vikingpi import events, safetext
 from vikingpi.messages import TextPart, ToolCall, ToolResultMessage, user_text
 from vikingpi.ui.blocks import Splitter
 from vikingpi.ui.input import typed
@@ -15,6 +15,7 @@ from vikingpi.ui.printer import Printer, user_rows
 from vikingpi.ui.render import Painter
 from vikingpi.ui.rows import FULL, results
 from vikingpi.ui.theme import Theme
+from vikingpi.ui.transcript import Transcript
 
 SIZE, TIMES = 3_000, 16
 KINDS = (
@@ -51,6 +52,15 @@ def streamed(text: str) -> None:
     assert seen <= len(text)
 
 
+def thought(text: str) -> None:
+    live = Transcript(printer())
+    for at in range(0, len(text), 20):
+        live.event(events.MessageUpdate("thinking_delta", 0, text[at : at + 20]))
+        if at % 1000 == 0:
+            live.live(80)
+    live.event(events.MessageUpdate("thinking_end", 0, text))
+
+
 def called(text: str) -> None:
     call, result = ToolCall("c", "bash", {"command": text}), ToolResultMessage("c", "t", (TextPart(text),), False, 0)
     printer().rows(results(call, result))
@@ -71,6 +81,7 @@ PATHS: dict[str, Callable[[str], object]] = {
     "broken": lambda text: safetext.broken(text, 80),
     "cleaned in pieces": cleaned,
     "streamed": streamed,
+    "thought": thought,
     "prompt": lambda text: printer().prose(user_rows(user_text(text, 0), "user"), hang=2),
     "notice": lambda text: printer().line(Line(text, hint=text)),
     "call": called,
@@ -93,3 +104,12 @@ def test_text_sixteen_times_as_long_takes_no_more_than_some_times_as_long(name: 
     for kind in KINDS:
         short = kind * (SIZE // len(kind))
         assert spent(PATHS[name], short * TIMES) < 5 * TIMES * spent(PATHS[name], short), kind
+
+
+def test_a_thought_of_half_a_megabyte_is_not_copied_for_each_of_its_pieces() -> None:
+    def arrives(length: int) -> None:
+        live = Transcript(printer())
+        for _ in range(length // 4):
+            live.event(events.MessageUpdate("thinking_delta", 0, "hmm "))
+
+    assert spent(lambda text: arrives(512_000), "") < 12 * spent(lambda text: arrives(64_000), "")

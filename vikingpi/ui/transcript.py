@@ -17,6 +17,7 @@ from vikingpi.ui.rows import FOLDED, FULL, Limits, Row, command_rows, left_out, 
 from vikingpi.values import NamedTuple
 
 THOUGHT_LINES = 3
+LIVE_THOUGHT = 4000
 PAST_LINES = 20
 KEPT_RESULTS = 100
 _RESULTS_KEY = "ctrl+o shows them"
@@ -56,7 +57,7 @@ class _Answer:
         self._printer = printer
         self._clean = safetext.Cleaner()
         self._splitter = Splitter()
-        self._thought = ""
+        self._thought: list[str] = []
         self._since = 0.0
         self._later: list[Callable[[], None]] = []
 
@@ -81,7 +82,7 @@ class _Answer:
                 self.ends()
             case "thinking_delta":
                 self._since = self._since or time.monotonic()
-                self._thought += event.text
+                self._thought.append(event.text)
             case "thinking_end":
                 self.thought_ends()
             case _:
@@ -90,8 +91,8 @@ class _Answer:
     def thought_ends(self) -> None:
         if not self._thought:
             return
-        took, thought = seconds(1000 * (time.monotonic() - self._since)), self._thought
-        self._thought, self._since = "", 0.0
+        took, thought = seconds(1000 * (time.monotonic() - self._since)), "".join(self._thought)
+        self._thought, self._since = [], 0.0
         self._thoughts.add(thought)
         if shown := self._shows_thoughts():
             self._printer.prose(_thought_rows(thought))
@@ -137,7 +138,7 @@ class _Answer:
     def live(self, columns: int) -> list[str]:
         lines: list[str] = []
         if self._thought:
-            rows = _thought_rows(self._thought[-4000:])
+            rows = _thought_rows("".join(self._thought[-LIVE_THOUGHT:])[-LIVE_THOUGHT:])
             lines += self._printer.painted(rows if self._shows_thoughts() else rows[-THOUGHT_LINES:], columns)
         if (block := self._splitter.open) is not None:
             lines += self._printer.painter.block(block, columns)
