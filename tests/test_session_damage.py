@@ -8,6 +8,7 @@ from vikingpi.decode import Json
 from vikingpi.errors import SessionError
 from vikingpi.messages import user_text
 from vikingpi.session.file import open_session
+from vikingpi.session.reader import read_end, read_session
 from vikingpi.session.tree import build_context
 
 SAMPLE = next(sample for sample in SAMPLES if sample.stem == "tool-call-ok")
@@ -24,7 +25,7 @@ def test_every_prefix_of_a_file_opens_and_goes_on(tmp_path: Path) -> None:
         assert len(log.entries) >= max(0, complete - 2)
         added = log.append_message(user_text("next", 1))
         log.close()
-        again = open_session(path, tmp_path / "locks", cwd="/srv/app")
+        again = open_session(path, tmp_path / "locks", cwd="/srv/app", whole_below=0)
         again.close()
         assert path.read_bytes().startswith(whole[:size])
         assert added.parent_id == leaf
@@ -183,6 +184,18 @@ def test_a_newer_version_opens_and_says_so(tmp_path: Path) -> None:
     log.append_message(user_text("next", 1))
     assert path.read_bytes().startswith(before)
     assert log.notices == ("the file has version 99, newer than 3; what is unknown in it is ignored",)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_every_prefix_of_a_file_opens_whatever_its_version_and_its_blanks(tmp_path: Path, version: int) -> None:
+    hook = entry("message", "h1", "u1", message={"role": "hookMessage", "content": "from a hook", "timestamp": 3})
+    whole = lines(HEADER | {"version": version}, user("u1", None), hook, answer("a1", "h1"))
+    path = tmp_path / "s.jsonl"
+    for size in range(len(whole) + 1):
+        path.write_bytes(whole[:size])
+        complete = whole[: size + 1].count(b"\n")  # a line is whole without its newline too
+        assert len(read_session(path).entries) == max(0, complete - 1)
+        assert read_end(path, whole_below=0).entries == read_session(path).entries
 
 
 def old_file(folder: Path, header: Json, *entries: Json) -> Path:

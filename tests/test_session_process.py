@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 from llm_server import Peer, serving
+from session_kit import HEADER, lines, user
 from vpi_lab import Lab, lab
 
 from vikingpi.app.options import RunOptions
@@ -97,29 +99,38 @@ def test_a_fork_may_be_given_an_id_that_is_free(tmp_path: Path) -> None:
         assert taken.returncode == 2 and taken.stderr.startswith(b"error: there is a session my.copy already\n")
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ["--session", "x", "--fork", "y"],
-        ["-c", "--fork", "x"],
-        ["-c", "--session", "x"],
-        ["-c", "--session-id", "x"],
-        ["--no-session", "-c"],
-        ["--no-session", "--fork", "x"],
-    ],
-    ids=" ".join,
-)
-def test_two_sessions_at_once_are_refused(tmp_path: Path, flags: list[str]) -> None:
+WISHES: dict[str, dict[str, Any]] = {
+    "--no-session": {"no_session": True},
+    "--session": {"session": "x"},
+    "--fork": {"fork": "x"},
+    "--continue": {"continue_session": True},
+    "--resume": {"resume": True},
+    "--session-id": {"session_id": "x"},
+}
+PAIRS = [pair for pair in combinations(WISHES, 2) if set(pair) != {"--fork", "--session-id"}]
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS, ids="+".join)
+def test_two_sessions_at_once_are_refused(tmp_path: Path, one: str, other: str) -> None:
     paths = Paths(tmp_path, tmp_path, tmp_path)
-    options = RunOptions(
-        continue_session="-c" in flags,
-        no_session="--no-session" in flags,
-        session="x" if "--session" in flags else "",
-        session_id="x" if "--session-id" in flags else "",
-        fork="x" if "--fork" in flags else "",
-    )
-    with pytest.raises(ConfigError, match="cannot go together"):
+    options = RunOptions(**WISHES[one], **WISHES[other])
+    with pytest.raises(ConfigError, match=f"^{one} and {other} cannot go together$"):
         open_chosen(options, session_folder("", paths, tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["2026-11-30T09-50-49-583Z_abc_abc.jsonl", "2026-11-30T09-50-49-583Z_abcd.jsonl"])
+def test_a_session_id_is_that_whole_id_and_no_other(tmp_path: Path, path: str) -> None:
+    folder = session_folder(str(tmp_path / "sessions"), Paths(tmp_path, tmp_path, tmp_path), tmp_path)
+    folder.path.mkdir()
+    (folder.path / path).write_bytes(lines(HEADER | {"id": path.partition("_")[2].removesuffix(".jsonl")}))
+    (folder.path / "notes.jsonl").write_bytes(lines(HEADER | {"id": "renamed"}, user("u1", None)))
+    begun = open_chosen(RunOptions(session_id="abc"), folder)
+    begun.session.close()
+    assert (begun.reason, begun.session.id) == ("startup", "abc")
+    found = open_chosen(RunOptions(session_id="renamed"), folder)
+    found.session.close()
+    assert (found.reason, found.session.path) == ("resume", folder.path / "notes.jsonl")
 
 
 @pytest.mark.parametrize("damage", ["torn", "nul inside", "nul behind"])

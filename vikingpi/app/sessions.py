@@ -9,7 +9,7 @@ from vikingpi.agent.hooks import StartReason
 from vikingpi.app.options import RunOptions
 from vikingpi.config.paths import Paths
 from vikingpi.errors import ConfigError, SessionError, SessionLocked
-from vikingpi.session.catalog import default_directory, find, newest
+from vikingpi.session.catalog import default_directory, find, newest, with_id
 from vikingpi.session.file import SessionLog, create_session, fork_session, memory_session, open_session
 from vikingpi.session.scan import scan_start
 from vikingpi.values import NamedTuple
@@ -59,7 +59,7 @@ def open_chosen(options: RunOptions, folder: Folder) -> Opened:
         return _by_name(options.session, folder)
     if options.fork:
         source = find(options.fork, folder.path, root=folder.paths.sessions)
-        if options.session_id and _with_id(options.session_id, folder) is not None:
+        if options.session_id and with_id(options.session_id, folder.path) is not None:
             raise SessionError(f"there is a session {options.session_id} already", hint="choose another --session-id")
         locks, id = folder.paths.locks, options.session_id
         forked = fork_session(source, folder.path, str(folder.cwd), locks, session_id=id)
@@ -118,16 +118,8 @@ def _one_wish(options: RunOptions) -> None:
         raise ConfigError(f"{names[0]} and {names[1]} cannot go together", hint="choose one of them")
 
 
-def _with_id(session_id: str, folder: Folder) -> Path | None:
-    try:
-        path = find(session_id, folder.path)
-    except SessionError:
-        return None
-    return path if path.stem.endswith(f"_{session_id}") else None
-
-
 def _by_id(session_id: str, folder: Folder) -> Opened:
-    path = _with_id(session_id, folder)
+    path = with_id(session_id, folder.path)
     if path is not None:
         session = open_session(path, folder.paths.locks)
         return Opened(session, "resume", session.notices)

@@ -99,6 +99,11 @@ def find(pattern: str, directory: Path, *, root: Path | None = None) -> Path:
     raise SessionError(f"no session {pattern}", hint="vpi sessions lists what there is")
 
 
+def with_id(session_id: str, directory: Path) -> Path | None:
+    """Return the session file in `directory` that has exactly this id."""
+    return next((path for path, name in _ids([directory]) if name == session_id), None)
+
+
 def _existing(path: Path) -> Path:
     if not path.exists():
         raise SessionError(f"session file {path} does not exist", hint="vpi sessions lists what there is")

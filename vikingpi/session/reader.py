@@ -127,7 +127,7 @@ def _parse(lines: Iterable[bytes]) -> _Lines:
     torn = open_end and value is None and bool(line.strip())
     if torn:
         bad.pop()
-    start = line.lstrip()
+    start = b"".join(line.split())
     torn_header = torn and not bad and (start.startswith(_HEADER_START) or _HEADER_START.startswith(start))
     return _Lines(objects, bad, end, open_end, torn, torn_header)
 
