@@ -59,6 +59,21 @@ def test_a_run_ends_at_its_limit_with_what_there_is(limits: Limits, reason: str)
     assert app.parts.agent.stopped
 
 
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (Limits(tokens=12_300), "the limit of 12300 tokens is reached (12300 used)"),
+        (Limits(cost=0.01), "the limit of $0.01 is reached ($0.0123 spent)"),
+    ],
+)
+def test_what_a_provider_does_not_count_is_estimated(limits: Limits, reason: str) -> None:
+    app = FakeApp(replay(turns(Usage())))
+    app.parts.model = app.parts.model._replace(price=Price(1, 1))
+    code, out, err = run(app, limits, "go")
+    assert (code, out, app.parts.agent.stopped) == (3, "step 1\n", True)
+    assert err.splitlines()[0] == f"error: {reason}"
+
+
 def test_a_limit_of_cost_without_a_price_is_pointed_out() -> None:
     code, out, err = run(FakeApp(replay(text_answer("done"))), Limits(cost=1), "go")
     assert (code, out) == (0, "done\n")

@@ -21,7 +21,9 @@ from vikingpi.errors import (
 )
 from vikingpi.llm.assemble import MessageBuilder
 from vikingpi.llm.base import Delta, Model, Price, Request, TextDelta
+from vikingpi.llm.failures import provider_error, read_error
 from vikingpi.llm.openai_wire import OpenAIWire, read_usage
+from vikingpi.llm.retry import decide
 from vikingpi.messages import (
     AssistantMessage,
     Cost,
@@ -369,6 +371,9 @@ def test_an_overloaded_provider_is_retryable() -> None:
     [
         ({"retry-after": "3"}, {}, 3.0),
         ({"retry-after": "Mon, 12 Jan 1970 13:46:50 GMT"}, {}, 10.0),
+        ({"retry-after": "Tue, 13 Jan 1970 00:00:20 GMT", "date": "Tue, 13 Jan 1970 00:00:00 GMT"}, {}, 20.0),
+        ({"x-ratelimit-reset": "60"}, {}, None),
+        ({"x-ratelimit-reset": "2000007200", "x-ratelimit-remaining": "3"}, {}, None),
         ({"retry-after-ms": "1500"}, {}, 1.5),
         ({}, {"error": {"message": "x", "retry_after_seconds": 7}}, 7.0),
         ({}, {"error": {"message": "x"}, "retry_after": 4.5}, 4.5),
@@ -383,6 +388,21 @@ def test_the_wait_that_a_provider_asks_for(headers: dict[str, str], body: object
     assert isinstance(error, RateLimited)
     assert error.retry_after == seconds
     assert error.retryable
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ({"x-ratelimit-reset": "2000007200"}, {}),
+        ({"x-ratelimit-reset": "2000007200000"}, {}),
+        ({}, {"error": {"message": "limit", "metadata": {"headers": {"X-RateLimit-Reset": "2000007200000"}}}}),
+        ({}, {"error": {"type": "usage_limit", "resets_at": 2_000_007_200}}),
+    ],
+)
+def test_a_limit_that_ends_at_a_moment_far_off_is_not_waited_for(headers: dict[str, str], body: Json) -> None:
+    error = provider_error(model(), read_error(429, headers, json.dumps(body).encode()), 2_000_000_000.0)
+    assert isinstance(error, RateLimited) and decide(error, 1, 0) is None
+    assert error.retry_after == 7200 and "it asks to wait 2 h" in str(error) and error.hint
 
 
 def test_a_used_up_quota_is_not_retryable_and_names_the_time() -> None:

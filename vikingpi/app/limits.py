@@ -7,10 +7,12 @@ import re
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from vikingpi.agent.context import message_tokens
 from vikingpi.app.options import RunOptions
 from vikingpi.commands.host import Host
 from vikingpi.errors import ConfigError
 from vikingpi.events import CompactionEnd, Event, LimitReached, MessageEnd, Notice, TurnEnd
+from vikingpi.llm.cost import priced
 from vikingpi.messages import AssistantMessage, Usage
 from vikingpi.session.tree import usage_of
 from vikingpi.values import NamedTuple
@@ -89,7 +91,7 @@ class Limiter:
     def _event(self, event: Event) -> None:
         match event:
             case MessageEnd(AssistantMessage() as answer):
-                self._spend(answer.usage)
+                self._spend(self._usage(answer))
                 if answer.text.strip():
                     self.last_text = answer
             case CompactionEnd(error=""):
@@ -102,6 +104,14 @@ class Limiter:
                     self._app.parts.agent.stop()
             case _:
                 pass
+
+    def _usage(self, answer: AssistantMessage) -> Usage:
+        """Return the usage of an answer, an estimate where the provider tells none."""
+        if answer.usage.total or answer.stop_reason in ("error", "aborted"):
+            return answer.usage
+        said = message_tokens(answer)
+        asked = max(0, self._app.status().context_tokens - said)
+        return priced(Usage(asked, said), self._app.parts.model.price)
 
     def _spend(self, usage: Usage) -> None:
         self._tokens += usage.total

@@ -51,6 +51,7 @@ _OVERLOADED = r"overloaded|server[_ ]error|unavailable|internal|timed? ?out|temp
 _REFUSED = r"invalid_request|invalid request|not_found|invalid_api|unsupported"
 _WAIT_TEXT = r"(?:try again|retry|reset\w*) in (?:(\d+)h)?\s*(?:(\d+)m(?!s))?\s*(?:(\d+(?:\.\d+)?)(ms|s)\b)?"
 _WAIT_KEYS = ("retry_after_seconds", "resets_in_seconds", "retry_after", "retryDelay")
+_RESETS = ("x-ratelimit-reset", "anthropic-ratelimit-unified-reset", "resets_at")
 _HIDDEN_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
 
@@ -155,7 +156,7 @@ def retry_after(said: Said, now: float) -> float | None:
         return max(0.0, *found)
     match = _found(_WAIT_TEXT, said.text)
     if match is None or not any(match.groups()):
-        return None
+        return _reset_wait(said, now) if said.status == 429 else None
     hours, minutes, number, unit = match.groups()
     seconds = float(number or 0) / (1000 if unit == "ms" else 1)
     return int(hours or 0) * 3600 + int(minutes or 0) * 60 + seconds
@@ -192,6 +193,8 @@ def _rate_limited(model: Model, told: str, status: int, wait: float | None) -> R
     """Quota words with a short wait are a limit per minute (Gemini words it so), without one the quota is used up."""
     used_up = _found(_USED_UP, told) is not None and (wait is None or wait > LONGEST_WAIT)
     hint = f"check the plan and the limits at {model.provider}, or choose another model" if used_up else ""
+    if not hint and wait is not None and wait > LONGEST_WAIT:
+        hint = "go on with `vpi -c` then, or choose another model"
     return RateLimited(_with_wait(told, wait), hint=hint, status=status, retryable=not used_up, retry_after=wait)
 
 
@@ -216,12 +219,30 @@ def _header_wait(headers: Mapping[str, str], now: float) -> float | None:
     seconds = _number(value)
     if seconds is not None:
         return seconds
+    until = _moment(value)
+    # The date is one of the server's clock, which may differ from ours.
+    return max(0.0, until - (_moment(headers.get("date", "")) or now)) if until is not None else None
+
+
+def _moment(date: str) -> float | None:
     from email.utils import parsedate_to_datetime
 
     try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
+        return parsedate_to_datetime(date).timestamp()
     except (ValueError, OverflowError):
         return None
+
+
+def _reset_wait(said: Said, now: float) -> float | None:
+    """Return how long it is until the moment, in s or ms since the epoch, at which a limit ends that is used up."""
+    error = as_dict(said.body.get("error"))
+    relayed = as_dict(as_dict(error.get("metadata")).get("headers"))
+    places: tuple[Mapping[str, object], ...] = (said.headers, error, said.body, relayed)
+    named = {name.lower(): _number(str(value)) or 0.0 for place in places for name, value in place.items()}
+    moment = max(named.get(name, 0.0) for name in _RESETS)
+    if moment < 1e9 or named.get("x-ratelimit-remaining", 0.0) > 0:
+        return None
+    return max(0.0, (moment / 1000 if moment > 1e11 else moment) - now)
 
 
 def _wait_values(body: Json) -> Iterator[object]:
@@ -241,7 +262,7 @@ def _seconds(value: object) -> float | None:
 
 
 def _number(text: str) -> float | None:
-    return float(text) if re.fullmatch(r"\s*\d{1,12}(\.\d{1,12})?\s*", text) else None
+    return float(text) if re.fullmatch(r"\s*\d{1,15}(\.\d{1,15})?\s*", text) else None
 
 
 def _page_text(raw: str) -> str:
