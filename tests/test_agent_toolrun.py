@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from agent_lab import Lab, Work, call, calls, outline, says
 
 from vikingpi.agent.hooks import AgentHooks, Block, HookContext
@@ -105,6 +106,19 @@ def test_a_hook_may_block_a_call_and_its_reason_is_the_result() -> None:
     lab.run("go")
     assert [(outline(one), one.is_error) for one in results(lab)] == [("r[a]:not today", True), ("r[b]:out", False)]
     assert guard.asked == ["a", "b"] and len(tool.ran) == 1
+
+
+@pytest.mark.parametrize("block", [None, Block("no")])
+def test_what_a_user_took_to_decide_is_no_time_of_the_call(block: Block | None) -> None:
+    class Asked(AgentHooks):
+        async def tool_call(self, ctx: HookContext, call: ToolCall) -> Block | None:
+            lab.now += 60_000
+            return block
+
+    lab = Lab([calls(call(id="a")), Step("ok")], tools=[says("out")], hooks=[Asked()])
+    lab.run("go")
+    (result,) = results(lab)
+    assert result.duration_ms is not None and result.duration_ms < 100
 
 
 def test_whatever_a_tool_raises_becomes_an_error_result() -> None:

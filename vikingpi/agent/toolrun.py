@@ -79,6 +79,7 @@ class ToolRun:
         if not refusal:
             block = await self._deps.hooks.tool_call(call._replace(arguments=arguments))
             refusal = block.reason if block is not None else ""
+            since = self._deps.clock()  # what a user took to decide is no time of the call
         return _Started(call, asyncio.create_task(self._one(call, arguments, refusal, since)), since)
 
     def _checked(self, call: ToolCall) -> tuple[Json, str]:
