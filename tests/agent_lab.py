@@ -13,8 +13,10 @@ from vikingpi.config.model import Compaction, Settings
 from vikingpi.decode import Json
 from vikingpi.events import Event
 from vikingpi.llm.base import Model
+from vikingpi.llm.registry import find_provider
 from vikingpi.llm.scripted import Script, ScriptedCall, ScriptedProvider, Step, scripted_model
 from vikingpi.messages import AssistantMessage, Message, ToolSpec, UserMessage, text_of, user_text
+from vikingpi.net import HttpTransport
 from vikingpi.session.entries import Entry
 from vikingpi.session.file import SessionLog, memory_session
 from vikingpi.session.tree import build_context
@@ -183,6 +185,18 @@ class Lab:
     def sent(self, request: int = -1) -> list[str]:
         """The texts of the messages of a request, each with the first letter of its role."""
         return [outline(message) for message in self.provider.requests[request].messages]
+
+
+async def over_http(lab: Lab, *prompts: str) -> AssistantMessage | None:
+    """Ask the server that the lab's model names, and return the last answer."""
+    transport, answer = HttpTransport(), None
+    lab.agent.deps = lab.agent.deps._replace(provider_for=find_provider(transport))
+    try:
+        for prompt in prompts:
+            answer = await lab.ask(prompt)
+    finally:
+        await transport.close()
+    return answer
 
 
 def outline(message: Message) -> str:

@@ -325,6 +325,18 @@ def test_behind_a_boundary_the_overview_is_the_previous_summary_and_the_range_be
     assert hook.stored == [entry.id]
 
 
+def test_kept_turns_that_are_too_large_together_are_compacted_behind_a_boundary() -> None:
+    hook = Boundary(0)
+    lab = small(lambda request: Step("ok"), hook=hook)
+    lab.run(*(f"{name} {words(1300)}" for name in ("ALPHA", "BETA", "GAMMA")))
+    hook.covered = 1
+    lab.run(f"DELTA {words(1300)}", f"EPSILON {words(1300)}")
+    assert [(end.reason, end.error) for end in ends(lab)] == [("threshold", "")]
+    (asked,) = summaries(lab)
+    assert "port 7071" in asked and "BETA" in asked and "ALPHA" not in asked
+    assert lab.sent()[-1].startswith("u:EPSILON") and request_size(lab.provider.requests[-1]).tokens < 6000
+
+
 def test_a_hook_may_give_the_summary() -> None:
     hook = Boundary(
         2, lambda prep: CompactionResult("from the store", prep.first_kept_entry_id, 7, {"source": "openviking"})

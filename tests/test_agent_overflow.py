@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
-from agent_lab import Lab, outline
+from agent_lab import Lab, outline, over_http
 from llm_server import Peer, serving
+from vpi_lab import lab
 
 from vikingpi.decode import Json
 from vikingpi.events import CompactionEnd
 from vikingpi.llm.base import Model, Price
-from vikingpi.llm.registry import find_provider
 from vikingpi.messages import AssistantMessage
-from vikingpi.net import HttpTransport
 
 TAKEN = 9000
 
@@ -72,18 +72,7 @@ def ask(kind: str, *prompts: str) -> tuple[Lab, AssistantMessage | None, int]:
         url = f"{server.url}/{kind.replace(' ', '%20')}"
         model = Model("mine", "m", api, url, "key", {}, 128_000, 1000, False, False, Price(), {})
         lab = Lab([], model=model)
-        return lab, asyncio.run(over_http(lab, prompts)), len(server.seen)
-
-
-async def over_http(lab: Lab, prompts: tuple[str, ...]) -> AssistantMessage | None:
-    transport, answer = HttpTransport(), None
-    lab.agent.deps = lab.agent.deps._replace(provider_for=find_provider(transport))
-    try:
-        for prompt in prompts:
-            answer = await lab.ask(prompt)
-    finally:
-        await transport.close()
-    return answer
+        return lab, asyncio.run(over_http(lab, *prompts)), len(server.seen)
 
 
 @pytest.mark.parametrize("kind", REFUSALS)
@@ -116,3 +105,36 @@ def test_after_a_prompt_that_did_not_fit_the_session_goes_on(kind: str) -> None:
     lab, answer, _ = ask(kind, "hello", "z" * 12_000, "never mind")
     assert answer is not None and (answer.text, answer.stop_reason) == ("short", "stop")
     assert [outline(one) for one in lab.stored()][1:] == ["u:never mind", "a:short"]
+
+
+@pytest.mark.parametrize("declared", [8000, 128_000], ids=["known", "larger than it is"])
+def test_a_turn_that_outgrows_the_window_again_and_again_is_finished(tmp_path: Path, declared: int) -> None:
+    sizes, refused = [1900] * 6 + [3200], list[int]()
+    asked = iter(range(1, 100))
+
+    def handle(peer: Peer) -> None:
+        while (seen := peer.request()) is not None:
+            body = json.loads(seen.body)
+            tokens = len(json.dumps(body["messages"])) // 4
+            if tokens > 8000:
+                refused.append(tokens)
+                peer.answer(*REFUSALS["openai"], "content-type: application/json\r\n")
+                continue
+            delta: Json = {"content": "## Goal\ncount"}
+            if "tools" in body:
+                number = next(asked)
+                command = f"echo {number} >> ran; seq 1 {sizes[number - 1]}" if number <= len(sizes) else ""
+                function = {"name": "bash", "arguments": json.dumps({"command": command})}
+                call = {"index": 0, "id": f"c{number}", "function": function}
+                delta = {"tool_calls": [call]} if command else {"content": "finished"}
+            chunk = {"choices": [{"index": 0, "delta": delta, "finish_reason": "stop"}]}
+            peer.answer(200, f"data: {json.dumps(chunk)}\n\n".encode(), "content-type: text/event-stream\r\n")
+
+    with lab(tmp_path) as made, serving(handle) as server:
+        made.models(server.url, models=[{"id": "scripted", "contextWindow": declared, "maxTokens": 1000}])
+        made.write("config.json", {"compaction": {"reserveTokens": 2000, "keepRecentTokens": 1500}})
+        done = made.run("-p", "--store", "off", "count")
+        assert (done.returncode, done.stdout) == (0, b"finished\n"), done.stderr
+        assert (made.work / "ran").read_text().split() == [str(number) for number in range(1, 8)]
+    assert done.stderr.count(b"context: compacted") >= 2
+    assert bool(refused) == (declared > 8000)
