@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from llm_server import Peer, serving
-from session_kit import HEADER, lines, user
+from session_kit import HEADER, answer, lines, user
 from vpi_lab import Lab, lab
 
 from vikingpi.app.options import RunOptions
@@ -63,6 +63,46 @@ def test_a_session_whose_model_is_gone_says_so_and_goes_on_with_another(tmp_path
         done = made.run(*OFF, "-c", "-p", "SAY: two")
         assert (done.returncode, done.stdout) == (0, b"two\n")
         assert done.stderr == b"the session's model local/scripted is not available, using elsewhere/new\n"
+
+
+def test_a_command_is_told_which_session_it_is_run_for(tmp_path: Path) -> None:
+    with lab(tmp_path) as made:
+        made.run(*OFF, "-p", 'RUN: echo "$VPI_SESSION_ID $VPI_SESSION_FILE"\nSAY: done')
+        path = session_of(made)
+        header = json.loads(path.read_text().splitlines()[0])
+        assert texts(made.requests()[-1])[2] == f"{header['id']} {path}\n"
+        made.run(*OFF, "--no-session", "-p", 'RUN: echo "[$VPI_SESSION_FILE]"')
+        assert texts(made.requests()[-1])[2] == "[]\n"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+    "flags", [["-c"], ["--session", "old"], ["--fork", "old"], ["--session-id", "old"]], ids=" ".join
+)
+def test_a_session_of_an_old_version_goes_on_with_all_of_it(tmp_path: Path, version: int, flags: list[str]) -> None:
+    talk = [
+        user("u1", None, "first"),
+        answer("a1", "u1", "said"),
+        user("u2", "a1", "second"),
+        answer("a2", "u2", "more"),
+    ]
+    if version == 1:
+        for value in talk:
+            del value["id"], value["parentId"]
+    header = {**HEADER, "id": "old", "cwd": str(tmp_path / "work"), "version": version}
+    if version == 1:
+        del header["version"]
+    with lab(tmp_path) as made:
+        made.run(*OFF, "-p", "SAY: for the folder")
+        path = session_of(made).with_name("2025-01-01T00-00-00-000Z_old.jsonl")
+        session_of(made).unlink()
+        path.write_bytes(lines(header, *talk))
+        before = path.read_bytes()
+        done = made.run(*OFF, *flags, "--model", "local/scripted", "-p", "SAY: again")
+        assert (done.returncode, done.stdout) == (0, b"again\n")
+        assert texts(made.requests()[-1]) == ["first", "said", "second", "more", "SAY: again"]
+        assert path.read_bytes().startswith(before)
+        assert (path.read_bytes() == before) == (flags[0] == "--fork")
 
 
 def test_a_second_process_gets_a_session_of_its_own_and_says_so(tmp_path: Path) -> None:

@@ -76,6 +76,16 @@ def test_many_lines_are_cut_and_kept_in_a_private_file(tmp_path: Path) -> None:
     assert outcome.details["truncation"]["totalLines"] == 3000
 
 
+def test_wide_lines_are_cut_by_their_bytes(tmp_path: Path) -> None:
+    outcome = bash(tmp_path, "for i in {1..3000}; do printf '%0199d\\n' $i; done")
+    text = text_of(outcome)
+    assert text.startswith("0" * 195 + "2745\n")
+    assert "\n\n[Showing lines 2745-3000 of 3000 (50.0KB limit). Full output: " in text
+    assert outcome.details is not None
+    assert outcome.details["truncation"]["truncatedBy"] == "bytes"
+    assert Path(outcome.details["fullOutputPath"]).stat().st_size == 600_000
+
+
 def test_a_long_line_is_cut_at_a_whole_character(tmp_path: Path) -> None:
     text = text_of(bash(tmp_path, "for i in {1..30000}; do printf '\\xe9\\xa1\\xb9'; done"))
     assert "\ufffd" not in text

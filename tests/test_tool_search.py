@@ -140,6 +140,12 @@ def test_find_respects_gitignore_and_sees_hidden_files(tmp_path: Path) -> None:
     assert text_of(call(FindTool(), tmp_path, pattern="src/**/A.PY".lower())) == "src/a.py"
 
 
+def test_a_pattern_in_lower_case_finds_any_case(tmp_path: Path) -> None:
+    tree(tmp_path, Readme_DOT_md="", src__READ_DOT_md="")
+    assert text_of(call(FindTool(), tmp_path, pattern="read*.md")) == "Readme.md\nsrc/READ.md"
+    assert text_of(call(FindTool(), tmp_path, pattern="Read*.md")) == "Readme.md"
+
+
 def test_find_reads_gitignore_files_as_git_does(tmp_path: Path) -> None:
     tree(
         tmp_path,
@@ -193,6 +199,24 @@ def test_grep_shows_matches_with_context(tmp_path: Path) -> None:
     assert text_of(call(GrepTool(), tmp_path, pattern="three", ignoreCase=True, glob="*.txt")) == "b.txt:1: THREE"
     assert text_of(call(GrepTool(), tmp_path, pattern="o$", path="a.py")) == "a.py:2: two"
     assert text_of(call(GrepTool(), tmp_path, pattern="--literal", literal=True)) == "No matches found"
+
+
+def test_grep_respects_gitignore_and_sees_hidden_files(tmp_path: Path) -> None:
+    tree(tmp_path, _DOT_gitignore="*.log\n", _DOT_env="hit\n", a_DOT_log="hit\n", src__b="hit\n", _DOT_git__x="hit\n")
+    assert text_of(call(GrepTool(), tmp_path, pattern="hit")) == ".env:1: hit\nsrc/b:1: hit"
+
+
+@pytest.mark.parametrize("tool", search_tools(), ids=lambda tool: tool.spec.name)
+def test_a_long_list_is_cut_by_its_bytes(tmp_path: Path, tool: Tool) -> None:
+    for number in range(400):
+        (tmp_path / f"{'x' * 200}{number:03}").write_text("x\n")
+    outcome = call(tool, tmp_path, pattern="x*", limit=1000)
+    text = text_of(outcome)
+    assert outcome.details is not None
+    kept = outcome.details["truncation"]["outputLines"]
+    assert text.endswith("\n\n[50.0KB limit reached]")
+    assert len(text.split("\n")) == kept + 2 and 200 < kept < 400
+    assert outcome.details["truncation"]["totalLines"] == 400
 
 
 def test_grep_skips_binary_files_and_shows_bad_bytes(tmp_path: Path) -> None:
