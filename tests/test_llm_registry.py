@@ -225,6 +225,10 @@ def test_a_missing_key_is_named_with_its_variable(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no key for anthropic") as caught:
         resolve(load(tmp_path, OPENAI), "claude-sonnet-5")
     assert "ANTHROPIC_API_KEY" in caught.value.hint
+    with pytest.raises(ConfigError, match="'sonnet' fits anthropic/claude-sonnet-5-5: no key for anthropic") as caught:
+        resolve(load(tmp_path, OPENAI), "sonnet")
+    assert "ANTHROPIC_API_KEY" in caught.value.hint
+    assert "using" in resolve(load(tmp_path, {}), "sonnet", api_key="k").note
     with pytest.raises(ConfigError, match=r"\$LAB_KEY, which is not set"):
         resolve(load(tmp_path, {}, own(apiKey="$LAB_KEY")), "lab/fake")
 

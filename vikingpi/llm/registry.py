@@ -134,6 +134,9 @@ def resolve(catalog: Catalog, pattern: str, *, provider: str = "", api_key: str 
         found, level, pattern = _find(catalog, head, provider), tail, head
     if found is None:
         found, note = _fuzzy(catalog, pattern, provider)
+        if found is not None and not api_key and not catalog.ready(found):
+            error = _no_key(catalog.setups[found.provider])
+            raise ConfigError(f"{pattern!r} fits {found.provider}/{found.id}: {error}", hint=error.hint)
         found = found or _new(catalog, pattern, provider)
     if found is None:
         _running(catalog, pattern.partition("/")[0])
@@ -311,12 +314,9 @@ def _with_key(catalog: Catalog, model: Model, api_key: str) -> Model:
 def _find(catalog: Catalog, pattern: str, provider: str) -> Model | None:
     """Find an exact provider/id, or an exact id, of a provider with a key if there is one."""
     models = [model for model in catalog.models if provider in ("", model.provider)]
-    for model in models:
-        if f"{model.provider}/{model.id}" == pattern:
-            return model
-    named = [model for model in models if model.id == pattern]
-    named.sort(key=lambda model: not catalog.ready(model))
-    return named[0] if named else None
+    whole = [model for model in models if f"{model.provider}/{model.id}" == pattern]
+    named = sorted((model for model in models if model.id == pattern), key=lambda model: not catalog.ready(model))
+    return next(iter((*whole, *named)), None)
 
 
 def _fuzzy(catalog: Catalog, pattern: str, provider: str) -> tuple[Model | None, str]:
@@ -341,7 +341,7 @@ def _fuzzy(catalog: Catalog, pattern: str, provider: str) -> tuple[Model | None,
     note = f"{pattern!r} fits {len(names)} models; using {names[0]}" if len(names) > 1 else ""
     if best in (INSIDE, SCATTERED):
         note = note or f"{pattern!r} is taken for {names[0]}"
-    return found[0], note if usable else ""
+    return found[0], note
 
 
 def fit(query: str, model: Model) -> int:
