@@ -3,9 +3,10 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prompt_toolkit.formatted_text import ANSI, to_formatted_text
 from prompt_toolkit.utils import get_cwidth
 
-from vikingpi.ui.blocks import KEPT_OF_FENCE, LONGEST_FENCE, Block, Splitter, blocks_of
+from vikingpi.ui.blocks import LONGEST_FENCE, Block, Splitter, blocks_of
 from vikingpi.ui.render import Painter
 from vikingpi.ui.theme import Theme, choose_theme
 
@@ -62,13 +63,66 @@ def test_a_long_fence_is_given_away_in_pieces() -> None:
     pieces = list(splitter.feed("```py\n" + "\n".join(lines) + "\n"))
     assert splitter.open is not None
     assert len(splitter.open.text.split("\n")) <= LONGEST_FENCE
-    assert pieces[0].text.count("\n") + 1 == LONGEST_FENCE + 1 - KEPT_OF_FENCE
     assert [(piece.begins, piece.ends) for piece in pieces[:2]] == [(True, False), (False, False)]
     pieces += splitter.feed("```\n")
     assert (pieces[-1].begins, pieces[-1].ends) == (False, True)
     assert "\n".join(piece.text for piece in pieces) == "\n".join(lines)
     shown = [line for piece in pieces for line in PLAIN.block(piece, 80)]
     assert [line for line in shown if "```" not in line] == lines
+
+
+CODE = """class Ship:
+    '''A long text,
+
+    which takes lines.'''
+
+    def sail(self, to: str) -> None:
+        print(f"to {to}")  # and back
+
+"""
+
+
+def seen(line: str) -> list[tuple[str, ...]]:
+    """What is seen of a painted line: the characters that are not blank, and their colours."""
+    return [(style, text) for style, text, *_ in to_formatted_text(ANSI(line)) if text.strip()]
+
+
+@pytest.mark.parametrize("size", [1, 7, 60, 1000])
+def test_code_given_line_by_line_looks_as_in_one_piece(size: int) -> None:
+    painter = Painter(Theme("256", "ansi_dark"))
+    text = f"```python\n{CODE * 9}```\n"
+    splitter, pieces = Splitter(), list[Block]()
+    for at in range(0, len(text), size):
+        pieces += [*splitter.feed(text[at : at + size]), *splitter.give()]
+    shown = [line for piece in pieces for line in painter.block(piece, 80)]
+    assert [*map(seen, shown)] == [*map(seen, painter.block(Block("code", (CODE * 9)[:-1], "python"), 80))]
+
+
+def test_a_comment_given_line_by_line_is_one() -> None:
+    text = "```js\n/* if a\n * for b\n */\nlet x\n"
+    painter, splitter, lines = Painter(Theme("256", "ansi_dark")), Splitter(), list[str]()
+    for line in text.splitlines(keepends=True):
+        for block in (*splitter.feed(line), *splitter.give()):
+            lines += painter.block(block, 80)
+    assert [*map(seen, lines[1:])] == [*map(seen, painter.code("/* if a\n * for b\n */\nlet x", "js", 80))]
+
+
+@pytest.mark.parametrize("text", ["- a\n- b\n  - c\n\n  d\n- e", "3. a\n4. b\n\n   - c\n5. d", "Two:\n* a\n* b\n* c"])
+def test_a_list_given_item_by_item_looks_as_in_one_piece(text: str) -> None:
+    splitter, pieces = Splitter(), list[Block]()
+    for char in f"{text}\n":
+        pieces += [*splitter.feed(char), *splitter.give()]
+    assert len(pieces) == 2
+    pieces += splitter.close()
+    assert [line for piece in pieces for line in PLAIN.block(piece, 80)] == PLAIN.markdown(text, 80)
+    assert [piece.begins for piece in pieces] == [True, False, False]
+
+
+@pytest.mark.parametrize("text", ["1. a\n1. b\n1. c", "1. a\n- b\n2. c\n1. d"])
+def test_a_list_that_does_not_count_is_one_piece(text: str) -> None:
+    splitter = Splitter()
+    assert [block for char in text for block in (*splitter.feed(char), *splitter.give())] == []
+    assert texts(splitter.close()) == [text]
 
 
 @settings(max_examples=60, deadline=None)

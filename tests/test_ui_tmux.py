@@ -69,6 +69,32 @@ def test_resizing_in_tmux_leaves_every_word_once_and_one_editor(tmux: Tmux) -> N
     assert len(re.findall(r"^──", screen, re.MULTILINE)) == 2
 
 
+@pytest.mark.parametrize("kind", ["LINES", "PROSE", "ITEMS", "SLOW"])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        "60x24 40x24 100x24 50x24 120x24 44x24 80x24 41x24 79x24 40x24",
+        "80x12 80x30 40x15 100x40 50x20 80x24 40x12 120x30 60x15 30x24",
+        "40x24 80x24 40x24 80x24 40x24 80x24 40x24 80x24 40x24 80x24",
+    ],
+)
+def test_what_streams_while_the_window_changes_is_there_once(tmux: Tmux, kind: str, sizes: str) -> None:
+    tmux.open(*tmux.child)
+    tmux.wait("OV ✓")
+    tmux("send-keys", f"{kind} 400", "Enter")
+    tmux.wait("w40 ")
+    for at, size in enumerate(sizes.split()):
+        columns, rows = size.split("x")
+        tmux("resize-window", "-x", columns, "-y", rows)
+        time.sleep((0.03, 0.4, 0.1)[at % 3])
+    tmux.wait("w399")
+    time.sleep(0.5)
+    screen = tmux.screen()
+    assert re.findall(r"\bw(\d+)", screen) == [str(n) for n in range(400)]
+    assert screen.count("OV ✓") == 1
+    assert len(re.findall(r"^──", screen, re.MULTILINE)) == 2
+
+
 def test_it_stops_and_comes_back_with_its_text_and_no_debris(tmux: Tmux) -> None:
     tmux.open("bash", "--norc", "--noprofile", "-i")
     tmux.wait("sh>")

@@ -1,7 +1,7 @@
 """Run the interactive program over a fake application; what the user sent goes to the file named by UI_TEST_LOG.
 
-The first word of a prompt says what the model does: SAY the rest, SLOW n words, HANG, TOOL, EDIT, LONG n lines of
-output, CODE n lines, THINK, FAIL, MD a document.
+The first word of a prompt says what the model does: SAY the rest, SLOW n words, PROSE or ITEMS or LINES n words in one
+paragraph, list or code block, HANG, TOOL, EDIT, LONG n lines of output, CODE n lines, THINK, FAIL, MD a document.
 """
 
 from __future__ import annotations
@@ -70,11 +70,16 @@ def log(kind: str, text: str) -> None:
         file.write(json.dumps([kind, text]) + "\n")
 
 
-async def words(app: FakeApp, count: int) -> AsyncIterator[Event]:
+LINES = {"SLOW": "\n\n", "PROSE": "", "ITEMS": "\n- ", "LINES": "\n"}
+
+
+async def words(app: FakeApp, count: int, kind: str) -> AsyncIterator[Event]:
     yield MessageStart(text_answer(""))
     said = ""
     for number in range(count):
-        piece = f"w{number} " if number % 8 else f"\n\nw{number} "
+        piece = f"w{number} " if number % 8 else f"{LINES[kind]}w{number} "
+        if kind == "LINES" and not number:
+            piece = f"```text{piece}"
         said += piece
         yield MessageUpdate("text_delta", 0, piece)
         await asyncio.sleep(0.01)
@@ -132,8 +137,8 @@ def thinking() -> list[Event]:
 
 async def respond(app: FakeApp, text: str) -> AsyncIterator[Event]:
     word, _, rest = text.partition(" ")
-    if word == "SLOW":
-        async for event in words(app, int(rest.split()[0])):
+    if word in LINES:
+        async for event in words(app, int(rest.split()[0]), word):
             yield event
     elif word == "TOOL":
         async for event in tool(app):

@@ -8,20 +8,22 @@ from typing import Literal
 from vikingpi.values import NamedTuple
 
 LONGEST_FENCE = 60
-KEPT_OF_FENCE = 20
+CONTEXT = 30
 
-_BULLET = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
+_BULLET = re.compile(r"( {0,3})(?:[-*+]|(\d{1,9})[.)])(?:\s|$)")
 _FENCE = re.compile(r"( *)(`{3,}|~{3,})(.*)")
 
 
 class Block(NamedTuple):
-    """A piece of an answer. A long code block comes in pieces: the first `begins` it, the last `ends` it."""
+    """A piece of an answer. A long one comes in pieces: the first `begins` it, the last `ends` it; `before` is the
+    end of the code before a piece, which decides how the piece is coloured."""
 
     kind: Literal["text", "code"]
     text: str
     info: str = ""
     begins: bool = True
     ends: bool = True
+    before: str = ""
 
 
 class _Fence(NamedTuple):
@@ -32,6 +34,10 @@ class _Fence(NamedTuple):
     def closed_by(self, line: str) -> bool:
         stripped = line.strip()
         return len(stripped) >= len(self.mark) and set(stripped) == {self.mark[0]}
+
+    def inside(self, line: str) -> str:
+        """Return a line without the indent of the fence."""
+        return line[min(self.indent, len(line) - len(line.lstrip(" "))) :]
 
 
 class _Partial:
@@ -53,6 +59,25 @@ class _Partial:
         return text
 
 
+class _List:
+    """Where in its lines a list's last item begins; 0 where the list cannot be cut there."""
+
+    def __init__(self, bullet: re.Match[str]) -> None:
+        self.last = 0
+        self._indent = len(bullet[1])
+        self._number = _number(bullet)
+        self._counts = True
+
+    def item(self, bullet: re.Match[str], at: int) -> None:
+        """Take note of a further item. Markdown counts on from the first number: what does not is one piece."""
+        if len(bullet[1]) > self._indent:
+            return
+        number, before = _number(bullet), self._number
+        self._counts = self._counts and number == (None if before is None else before + 1)
+        self._indent, self._number = len(bullet[1]), number
+        self.last = at if self._counts else 0
+
+
 class Splitter:
     """Feed it pieces of text; it returns the blocks that are complete."""
 
@@ -61,8 +86,9 @@ class Splitter:
         self._lines: list[str] = []
         self._fence: _Fence | None = None
         self._inner: _Fence | None = None
-        self._list = False
+        self._list: _List | None = None
         self._begun = False
+        self._before: list[str] = []
         self._done: list[Block] = []
 
     def feed(self, text: str) -> tuple[Block, ...]:
@@ -74,12 +100,28 @@ class Splitter:
             self._partial.add(other)
         return self._take()
 
+    def give(self) -> tuple[Block, ...]:
+        """Return what of the open block cannot change any more: lines of code, items of a list."""
+        if self._fence is not None and self._lines:
+            self._code(self._fence, ends=False)
+        elif self._list is not None and self._list.last:
+            items, self._lines = self._lines[: self._list.last], self._lines[self._list.last :]
+            self._done.append(Block("text", "\n".join(items).strip("\n"), begins=not self._begun, ends=False))
+            self._begun, self._list.last = True, 0
+        return self._take()
+
+    def cut(self, at: int) -> None:
+        """Forget the first characters of the open text: they are printed."""
+        lines = "\n".join([*self._lines, self._partial.take()])[at:].lstrip(" \n").split("\n")
+        self._partial.add(lines.pop())
+        self._lines, self._begun = lines, True
+
     def close(self) -> tuple[Block, ...]:
         """Return what is left; the splitter is as new afterwards."""
         if partial := self._partial.take():
             self._line(partial)
         if self._fence is not None:
-            self._code(self._lines, ends=True)
+            self._code(self._fence, ends=True)
         else:
             self._text()
         return self._take()
@@ -95,10 +137,9 @@ class Splitter:
         partial = self._partial.text()
         lines = [*self._lines, partial] if partial else self._lines
         if self._fence is not None:
-            text = "\n".join(line[self._strip(line) :] for line in lines)
-            return Block("code", text, self._fence.info, not self._begun, False)
+            return Block("code", "\n".join(map(self._fence.inside, lines)), self._fence.info, not self._begun, False)
         text = "\n".join(lines)
-        return Block("text", text) if text.strip() else None
+        return Block("text", text, begins=not self._begun) if text.strip() else None
 
     def _take(self) -> tuple[Block, ...]:
         done, self._done = self._done, []
@@ -106,61 +147,57 @@ class Splitter:
 
     def _line(self, line: str) -> None:
         if self._fence is not None:
-            self._code_line(line)
+            if self._fence.closed_by(line):
+                self._code(self._fence, ends=True)
+                return
+            self._lines.append(line)
+            if len(self._lines) > LONGEST_FENCE:
+                self._code(self._fence, ends=False)
         elif self._inner is not None:
             self._lines.append(line)
             if self._inner.closed_by(line):
                 self._inner = None
         elif line.strip():
             self._text_line(line)
-        elif self._list:
+        elif self._list is not None:
             self._lines.append("")
         else:
             self._text()
 
     def _text_line(self, line: str) -> None:
-        bullet = _BULLET.match(line) is not None
+        bullet = _BULLET.match(line)
         indented = line[0] in " \t"
-        if self._list and self._lines and not self._lines[-1] and not (bullet or indented):
+        if self._list is not None and self._lines and not self._lines[-1] and not (bullet or indented):
             self._text()
         fence = _fence_of(line)
-        if fence is not None and not (self._list and indented):
+        if fence is not None and not (self._list is not None and indented):
             self._text()
             self._fence = fence
             return
         self._inner = fence
-        self._list = self._list or bullet
+        if bullet is not None and self._list is not None:
+            self._list.item(bullet, len(self._lines))
+        elif bullet is not None:
+            self._list = _List(bullet)
         self._lines.append(line)
 
-    def _code_line(self, line: str) -> None:
-        if self._fence is not None and self._fence.closed_by(line):
-            self._code(self._lines, ends=True)
-            return
-        self._lines.append(line)
-        if len(self._lines) > LONGEST_FENCE:
-            kept = self._lines[-KEPT_OF_FENCE:]
-            self._code(self._lines[:-KEPT_OF_FENCE], ends=False)
-            self._lines = kept
-
-    def _code(self, lines: list[str], *, ends: bool) -> None:
-        info = self._fence.info if self._fence is not None else ""
-        text = "\n".join(line[self._strip(line) :] for line in lines)
-        self._done.append(Block("code", text, info, not self._begun, ends))
-        self._begun = not ends
-        if ends:
-            self._fence = None
-            self._lines = []
-
-    def _strip(self, line: str) -> int:
-        indent = self._fence.indent if self._fence is not None else 0
-        return min(indent, len(line) - len(line.lstrip(" ")))
+    def _code(self, fence: _Fence, *, ends: bool) -> None:
+        if ends and self._begun and self._lines == [""]:
+            self._code(fence, ends=False)
+        lines = [*map(fence.inside, self._lines)]
+        before = "\n".join(self._before)
+        self._done.append(Block("code", "\n".join(lines), fence.info, not self._begun, ends, before))
+        self._begun, self._lines = not ends, []
+        self._before = [] if ends else _context([*self._before, *lines])
+        self._fence = None if ends else fence
 
     def _text(self) -> None:
         text = "\n".join(self._lines).strip("\n")
         if text.strip():
-            self._done.append(Block("text", text))
+            self._done.append(Block("text", text, begins=not self._begun))
         self._lines = []
-        self._list = False
+        self._begun = False
+        self._list = None
         self._inner = None
 
 
@@ -170,8 +207,20 @@ def blocks_of(text: str) -> tuple[Block, ...]:
     return (*splitter.feed(text), *splitter.close())
 
 
+def _context(lines: list[str]) -> list[str]:
+    """Keep the end of the code, from a line on that is hardly within anything: it has no indent."""
+    if len(lines) <= 2 * CONTEXT:
+        return lines
+    lines = lines[-CONTEXT:]
+    return lines[next((at for at, line in enumerate(lines) if line[:1].strip(" \t)]}")), 0) :]
+
+
 def _fence_of(line: str) -> _Fence | None:
     match = _FENCE.match(line)
     if match is None or (match[2][0] == "`" and "`" in match[3]):
         return None
     return _Fence(match[2], len(match[1]), match[3].strip())
+
+
+def _number(bullet: re.Match[str]) -> int | None:
+    return int(bullet[2]) if bullet[2] else None

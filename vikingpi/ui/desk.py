@@ -109,10 +109,6 @@ def make_desk(
         menu.refresh()
         screen.invalidate()
 
-    def settled() -> None:
-        view.refresh()
-        pages.flush()
-
     pages = Pages(lambda: view.refresh())
     printer = Printer(pages.show, lambda: terminal.size()[1], Painter(terminal.theme))
     transcript = Transcript(printer)
@@ -123,6 +119,7 @@ def make_desk(
     work = Work(app, printer, editor, view.activity, ended)
     bang = Bang(app, transcript, printer, changed)
     screen = InlineApplication(make_layout(view, editor), Style.from_dict(BAR_STYLES), terminal.output, terminal.source)
-    screen.settled = settled
+    screen.settled = pages.flush
+    view.rows_above = lambda: screen.rows_above
     pages.attach(screen)
     return Desk(app, editor, search, view, transcript, printer, pages, work, bang, screen)

@@ -16,13 +16,15 @@ HANG = 2
 
 
 class Printer:
-    """`show(lines, gap)` prints lines, after a blank one where `gap` is True; `columns()` is the width now."""
+    """`show(lines, gap)` prints lines, after a blank one where `gap` is True; `columns()` is the width now. `within` is
+    True after a piece of a block of which more is to come."""
 
     def __init__(self, show: Show, columns: Callable[[], int], painter: Painter) -> None:
         self.painter = painter
         self._print = show
-        self._columns = columns
+        self.columns = columns
         self._after_line = False
+        self.within = False
 
     def line(self, line: Line) -> None:
         """Print one line and its hint, broken at blanks, apart from all but another line."""
@@ -30,13 +32,13 @@ class Printer:
         texts = [prefix + safetext.one_line(line.text, LINE_CELLS)]
         if line.hint:
             texts.append(f"hint: {safetext.one_line(line.hint, LINE_CELLS)}")
-        parts = [part for text in texts for part in safetext.wrapped(text, self._columns(), break_words=False)]
+        parts = [part for text in texts for part in safetext.wrapped(text, self.columns(), break_words=False)]
         self._print([self.painter.theme.paint(part, line.level) for part in parts], not self._after_line)
-        self._after_line = True
+        self._after_line, self.within = True, False
 
     def rows(self, rows: Sequence[Row], *, gap: bool = True) -> None:
         """Print rows, each fitted to the width of the terminal."""
-        self._show(self.painted(rows, self._columns()), gap)
+        self._show(self.painted(rows, self.columns()), gap)
 
     def text(self, rows: Sequence[Row]) -> None:
         """Print rows in full; the terminal wraps them."""
@@ -44,7 +46,7 @@ class Printer:
 
     def prose(self, rows: Sequence[Row], *, hang: int = 0) -> None:
         """Print rows in full, broken at blanks; `hang` is how far in the rest of a row stands."""
-        columns, painted = self._columns(), list[str]()
+        columns, painted = self.columns(), list[str]()
         for row in rows:
             first, text = row.text[:hang], row.text[hang:].expandtabs(4)
             for part in safetext.wrapped(text, columns - hang, break_words=False):
@@ -53,8 +55,9 @@ class Printer:
         self._show(painted, True)
 
     def block(self, block: Block) -> None:
-        """Print a finished block of an answer."""
-        self._show(self.painter.block(block, self._columns()), block.begins)
+        """Print a finished block of an answer, or a piece of one."""
+        self._show(self.painter.block(block, self.columns()), block.begins or not self.within)
+        self.within = not block.ends
 
     def markdown(self, text: str) -> None:
         """Print a whole text of Markdown."""
@@ -62,12 +65,12 @@ class Printer:
             self.block(block)
 
     def _show(self, lines: Sequence[str], gap: bool) -> None:
-        self._after_line = False
+        self._after_line = self.within = False
         self._print(lines, gap)
 
     def cuts(self, rows: Sequence[Row]) -> bool:
         """Tell whether `rows` would leave something out."""
-        columns = self._columns()
+        columns = self.columns()
         return any(fitted(row, columns)[-1].text[-3:] != row.text[-3:] for row in rows if 2 * len(row.text) > columns)
 
     def painted(self, rows: Sequence[Row], columns: int) -> list[str]:

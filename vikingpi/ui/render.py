@@ -31,6 +31,7 @@ _RICH_DEPTH: dict[Depth, Literal["standard", "256", "truecolor"]] = {
 _SYSTEMS = {"none": "STANDARD", "16": "STANDARD", "256": "EIGHT_BIT", "true": "TRUECOLOR"}
 MOST_COLUMNS = 2000
 LEAST_CELL = 6
+_ENDS = "\n*/-->"  # of a comment that is still open: without an end some languages do not see it
 
 
 def preload() -> None:
@@ -52,7 +53,7 @@ class Painter:
         if block.begins:
             lines.append(self.theme.paint("```" + block.info, "fence"))
         if block.text or not block.ends:
-            lines += self.code(block.text, block.info, columns)
+            lines += self.code(block.text, block.info, columns, block.before)
         if block.ends:
             lines.append(self.theme.paint("```", "fence"))
         return lines
@@ -62,15 +63,17 @@ class Painter:
         console = _console(self.theme.depth, columns)
         return _trim(_lines(console, self.theme.depth, _markdown_class()(text, code_theme=self.theme.code)))
 
-    def code(self, text: str, info: str, columns: int) -> list[str]:
-        """Highlight code; blank lines are kept, long lines are wrapped."""
+    def code(self, text: str, info: str, columns: int, before: str = "") -> list[str]:
+        """Highlight code that has other code before it; blank lines are kept, long lines are wrapped."""
         from rich.syntax import Syntax
 
         language = info.split(maxsplit=1)[0].strip("{}.") if info.strip("{}. ") else "text"
         console, depth = _console(self.theme.depth, columns), self.theme.depth
-        highlighted = Syntax(text, language, theme=self.theme.code, background_color="default").highlight(text)
+        whole = f"{before}\n{text}{_ENDS}" if before else f"{text}{_ENDS}"
+        highlighted = Syntax(whole, language, theme=self.theme.code, background_color="default").highlight(whole)
+        first = before.count("\n") + 1 if before else 0
         lines: list[str] = []
-        for line in highlighted.split("\n", allow_blank=True)[: text.count("\n") + 1]:
+        for line in highlighted.split("\n", allow_blank=True)[first : first + text.count("\n") + 1]:
             line.expand_tabs(4)
             if line.cell_len <= columns:
                 lines.append(_line(depth, line.render(console)))

@@ -38,6 +38,7 @@ from vikingpi.ui.status import git_branch
 from vikingpi.ui.view import FRAME_SECONDS
 
 FIGURES_SECONDS = 0.2
+SLOWEST_FRAME = 0.5
 _FIGURES_CHANGE = (AgentSettled, BoundaryAdvanced, BoundaryReset, CompactionEnd, MessageEnd, StoreState)
 
 
@@ -147,19 +148,18 @@ class Repl:
             self._desk.screen.exit(result=0)
 
     async def _tick(self) -> None:
-        """Redraw what changes while something runs, at most 20 times a second and a quarter of the time."""
-        seen, spins = -1, 0
-        view, transcript, screen = self._desk.view, self._desk.transcript, self._desk.screen
+        """Redraw what changes while something runs, at most 20 times a second and a fifth of the time."""
+        seen, spins, cost = -1, 0, 0.0
+        screen, transcript = self._desk.screen, self._desk.transcript
         while True:
             await self._wake.wait()
-            await asyncio.sleep(max(FRAME_SECONDS, 4 * view.cost))
+            await asyncio.sleep(max(FRAME_SECONDS, min(4 * cost, SLOWEST_FRAME)))
             spins += 1
             changed = transcript.version != seen
             if changed or (transcript.ticking and spins % 4 == 0):
-                seen = transcript.version
-                self._desk.pages.flush()
-                view.refresh()
-                screen.invalidate()
+                seen, started = transcript.version, time.monotonic()
+                self._frame()
+                cost = time.monotonic() - started
             elif spins % 2 == 0:
                 screen.invalidate()
             if self._stale and time.monotonic() >= self._figures_due:
@@ -167,6 +167,15 @@ class Repl:
                 screen.invalidate()
             if not (changed or self._stale or self._desk.work.busy or self._desk.bang.running):
                 self._wake.clear()
+
+    def _frame(self) -> None:
+        """Print what is complete, and draw what is not."""
+        desk = self._desk
+        if not desk.screen.quiet():
+            desk.transcript.arriving.give()
+        if not desk.pages.flush():
+            desk.view.refresh()
+            desk.screen.invalidate()
 
 
 class _Relay:

@@ -21,6 +21,8 @@ from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import Renderer
 
+from vikingpi.ui.reflow import row_of_cursor, rows_of, written
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
@@ -33,9 +35,11 @@ CALM_SECONDS = 0.05
 
 
 class HeldOutput(Vt100_Output):
-    """Keeps what is written while it is held and writes it in one piece afterwards."""
+    """Keeps what is written while it is held and writes it in one piece afterwards, which a terminal that knows how
+    to (mode 2026) shows at once."""
 
     quiet_seconds = CALM_SECONDS
+    trimmed = False
     _holds = 0
 
     @contextmanager
@@ -48,9 +52,23 @@ class HeldOutput(Vt100_Output):
             self._holds -= 1
             self.flush()
 
+    @property
+    def size_held(self) -> int:
+        """How many pieces are held."""
+        return len(self._buffer)
+
+    def drop(self, first: int = 0) -> None:
+        """Forget what is held, from some piece on."""
+        del self._buffer[first:]
+
     def flush(self) -> None:
-        if not self._holds:
+        if not self._holds and self._buffer:
+            self._buffer = ["\x1b[?2026h", *self._buffer, "\x1b[?2026l"]
             super().flush()
+
+    def erase_end_of_line(self) -> None:
+        self.trimmed = True
+        super().erase_end_of_line()
 
     def erase_down(self) -> None:
         """Erase from the cursor, which is in the first column. An erase from the top left cell of the screen would
@@ -59,39 +77,53 @@ class HeldOutput(Vt100_Output):
 
 
 class InlineRenderer(Renderer):
-    """Gives rows back when the region shrinks, and knows where it is after the terminal has rewrapped it."""
+    """Gives rows back when the region shrinks, and knows where it is after the terminal has rewrapped it.
+
+    The end of a row is never erased alone: tmux keeps such a row as long as it was and wraps its blanks as well."""
 
     def __init__(self, style: BaseStyle, output: HeldOutput) -> None:
         super().__init__(style, output)
         self._held = output
 
+    @property
+    def height(self) -> int:
+        """How many rows the region has."""
+        return self._last_screen.height if self._last_screen is not None else 0
+
     def render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:
         size = self._held.get_size()
         with self._held.held():
-            last = self.last_rendered_screen
-            if last is not None and not is_done:
+            if self._last_screen is not None and not is_done:
                 wanted = layout.container.preferred_height(size.columns, size.rows).preferred
-                if last.height > min(wanted, size.rows):
+                if self.height > min(wanted, size.rows):
                     self.erase(leave_alternate_screen=False)
+            before, held, self._held.trimmed = vars(self).copy(), self._held.size_held, False
             super().render(app, layout, is_done)
+            if self._held.trimmed and not is_done:
+                self._held.drop(held)
+                vars(self).update(before)
+                self.erase(leave_alternate_screen=False)
+                super().render(app, layout, is_done)
 
-    def rewrapped(self) -> None:
-        """Correct the cursor's row: rows above it that are now too long have become several."""
-        last, before, columns = self.last_rendered_screen, self._last_size, self._held.get_size().columns
-        if last is None or before is None or columns >= before.columns:
-            return
-        extra = 0
-        for y in range(self._cursor_pos.y):
-            used = [x for x, cell in last.data_buffer[y].items() if cell.char.strip()]
-            extra += max(used, default=0) // columns
-        extra += min(self._cursor_pos.x, before.columns - 1) // columns
-        self._cursor_pos = self._cursor_pos._replace(y=self._cursor_pos.y + extra)
+    def rewrapped(self) -> int:
+        """Correct the cursor's row: rows that are now too long have become several. Return how many there are more."""
+        last, before, columns = self._last_screen, self._last_size, self._held.get_size().columns
+        seen = self._style_string_has_style
+        if last is None or before is None or seen is None or columns >= before.columns:
+            return 0
+        x, y = self._cursor_pos
+        rows = [written(last.data_buffer[row], seen) for row in range(max(last.height, y + 1))]
+        here = sum(rows_of(row, columns) for row in rows[:y]) + row_of_cursor(rows[y], x, columns)
+        self._cursor_pos = self._cursor_pos._replace(y=here)
+        return sum(rows_of(row, columns) for row in rows) - len(rows)
 
 
 class InlineApplication(Application[int]):
     """Draws anew once the size has been the same for a moment. tmux rewraps the screen at once but tells of a second
     change up to 250 ms late; what was drawn meanwhile would have an unknown shape, and erasing it could take lines of
-    the scrollback along. `settled` is called before that drawing."""
+    the scrollback along. `settled` is called when something can be drawn again.
+
+    The size is asked for again before anything is written: the signal of a change comes later than the change."""
 
     def __init__(self, layout: Layout, style: BaseStyle, output: HeldOutput, source: Input) -> None:
         super().__init__(
@@ -108,24 +140,34 @@ class InlineApplication(Application[int]):
         self.renderer = self.inline
         self.ttimeoutlen = ESCAPE_SECONDS
         self.timeoutlen = ESCAPE_SECONDS
-        self.settled: Callable[[], None] = lambda: None
+        self.settled: Callable[[], object] = lambda: None
+        self.rows_above = 0  # at least so many rows of the screen are above the region
         self._mode: list[Any] | None = None
+        self._size = output.get_size()
         self._quiet_until = 0.0
         self._quiet_seconds = output.quiet_seconds
 
-    @property
-    def quiet(self) -> float:
-        """For how many seconds nothing may be drawn; for ever while another program has the terminal."""
+    def quiet(self) -> bool:
+        """Tell whether nothing may be drawn now: after a change of size, or while another program has the terminal."""
         if self._running_in_terminal:
-            return float("inf")
-        return max(0.0, self._quiet_until - time.monotonic()) if self.is_running else 0.0
+            return True
+        if not self.is_running:
+            return False
+        if self.held_output.get_size() != self._size and time.monotonic() >= self._quiet_until:
+            self._on_resize()
+        return time.monotonic() < self._quiet_until
 
     @asynccontextmanager
     async def away(self) -> AsyncGenerator[None, None]:
         """Give the terminal to another program, as it was before this one began."""
+        if self.quiet() and not self._running_in_terminal:
+            await asyncio.sleep(self._quiet_seconds + CALM_SECONDS)
         try:
             async with in_terminal():
-                yield
+                try:
+                    yield
+                finally:
+                    self._size, self.rows_above = self.held_output.get_size(), 0
         finally:
             self.settled()
 
@@ -145,39 +187,69 @@ class InlineApplication(Application[int]):
         if termios.tcgetattr(self.input.fileno()) == self._mode:
             return
         termios.tcsetattr(self.input.fileno(), termios.TCSANOW, self._mode)
+        self._size, self.rows_above = self.held_output.get_size(), 0
         with self.held_output.held():
             self.inline.reset()
-            self.settled()
             self._redraw()
+        self.settled()
 
-    def above(self, text: str) -> None:
-        """Print finished text above the region; it ends with a newline."""
-        output = self.held_output
-        with output.held():
-            output.write_raw("\x1b[?2026h")
+    def above(self, text: str) -> bool:
+        """Print finished text above the region; it ends with a newline. False when it could not be printed now."""
+        output, redraw = self.held_output, super()._redraw
+
+        def draw() -> None:
             if self.is_running:
                 self.inline.erase(leave_alternate_screen=False)
             output.enable_autowrap()
             output.write_raw(text.replace("\n", "\r\n"))
-            self._redraw()
-            output.write_raw("\x1b[?2026l")
+            redraw()
+
+        rows = self.rows_above
+        self.rows_above += text.count("\n")
+        if self._draw(draw):
+            return True
+        self.rows_above = rows
+        return False
+
+    def _draw(self, draw: Callable[[], None]) -> bool:
+        """Write in one piece what is drawn, or nothing of it if the terminal has another size by now."""
+        output, before = self.held_output, vars(self.inline).copy()
+        with output.held():
+            draw()
+            good = not self.is_running or output.get_size() == self._size
+            if not good:
+                output.drop()
+        if good:
+            self.rows_above = max(0, min(self.rows_above, self._size.rows - self.inline.height))
+        else:
+            vars(self.inline).update(before)
+            self._on_resize()
+        return good
 
     def _redraw(self, render_as_done: bool = False) -> None:
-        if render_as_done or not self.quiet:
+        if render_as_done:
+            self.inline.rewrapped()
             super()._redraw(render_as_done)
+        elif not self.quiet():
+            self._draw(super()._redraw)
 
     def _on_resize(self) -> None:
         self._quiet_until = time.monotonic() + self._quiet_seconds
         asyncio.get_running_loop().call_later(self._quiet_seconds + 0.01, self._quiet_ends)
 
     def _quiet_ends(self) -> None:
-        if self.quiet or not self.is_running:
+        if time.monotonic() < self._quiet_until or self._running_in_terminal or not self.is_running:
             return
-        with self.held_output.held():
-            self.inline.rewrapped()
+        redraw, shrunk = super()._redraw, self._size.rows - self.held_output.get_size().rows
+        self._size = self.held_output.get_size()
+
+        def draw() -> None:
+            self.rows_above -= self.inline.rewrapped() + max(0, shrunk)
             self.inline.erase(leave_alternate_screen=False)
+            redraw()
+
+        if self._draw(draw):
             self.settled()
-            self._redraw()
 
 
 class Pages:
@@ -203,17 +275,19 @@ class Pages:
             self._due = True
             asyncio.get_running_loop().call_soon(self.flush)
 
-    def flush(self) -> None:
-        """Print what waits, now."""
-        if self._application is None or self._application.quiet:
-            return
+    def flush(self) -> bool:
+        """Print what waits, now. False when nothing was printed and what is below it not drawn anew."""
+        if self._application is None or self._application.quiet():
+            return False
         self._due = False
         if not self._waiting:
-            return
-        text = "\n".join(self._waiting) + "\n"
-        self._waiting = []
+            return False
+        waiting, self._waiting = self._waiting, []
         self._refresh()
-        self._application.above(text)
+        if self._application.above("\n".join(waiting) + "\n"):
+            return True
+        self._waiting = waiting + self._waiting
+        return False
 
 
 def make_output(stdout: Any, term: str, *, colour: bool, multiplexed: bool) -> HeldOutput:

@@ -9,7 +9,8 @@ from typing import Generic, TypeVar
 from vikingpi import events, safetext
 from vikingpi.commands.host import ShellResult
 from vikingpi.messages import AssistantMessage, Message, ThinkingPart, ToolCall, ToolResultMessage, UserMessage
-from vikingpi.ui.blocks import Block, Splitter, blocks_of
+from vikingpi.ui.arriving import Arriving
+from vikingpi.ui.blocks import Block, blocks_of
 from vikingpi.ui.input import UserCommand
 from vikingpi.ui.lines import failure_of, line_of, seconds
 from vikingpi.ui.printer import HANG, Printer, user_rows
@@ -52,26 +53,24 @@ class _Answer:
     """The text and the thought that arrive; `shows_thoughts()` says whether a thought is shown in full."""
 
     def __init__(self, printer: Printer, shows_thoughts: Callable[[], bool]) -> None:
+        self.arriving = Arriving(printer)
         self._thoughts = _Recent[str]()
         self._shows_thoughts = shows_thoughts
         self._printer = printer
-        self._clean = safetext.Cleaner()
-        self._splitter = Splitter()
         self._thought: list[str] = []
         self._since = 0.0
         self._later: list[Callable[[], None]] = []
 
     def text(self, piece: str) -> None:
         self.thought_ends()
-        for block in self._splitter.feed(self._clean.feed(piece)):
-            self._printer.block(block)
-        if self._splitter.idle:
+        self.arriving.feed(piece)
+        if self.arriving.idle:
             self._show_later()
 
     def between_blocks(self, show: Callable[[], None]) -> None:
         """Print something now, or once the block that arrives is whole."""
         self._later.append(show)
-        if self._splitter.idle:
+        if self.arriving.idle:
             self._show_later()
 
     def update(self, event: events.MessageUpdate) -> None:
@@ -124,10 +123,7 @@ class _Answer:
     def ends(self) -> None:
         """Print what is left."""
         self.thought_ends()
-        rest = self._clean.close()
-        self._clean = safetext.Cleaner()
-        for block in (*self._splitter.feed(rest), *self._splitter.close()):
-            self._printer.block(block)
+        self.arriving.ends()
         self._show_later()
 
     def _show_later(self) -> None:
@@ -140,9 +136,7 @@ class _Answer:
         if self._thought:
             rows = _thought_rows("".join(self._thought[-LIVE_THOUGHT:])[-LIVE_THOUGHT:])
             lines += self._printer.painted(rows if self._shows_thoughts() else rows[-THOUGHT_LINES:], columns)
-        if (block := self._splitter.open) is not None:
-            lines += self._printer.painter.block(block, columns)
-        return lines
+        return lines + self.arriving.live(columns)
 
 
 def _last_blocks(text: str, lines: int) -> tuple[int, list[Block]]:
@@ -192,6 +186,7 @@ class Transcript:
         self.shows_thoughts = False
         self._printer = printer
         self._answer = _Answer(printer, lambda: self.shows_thoughts)
+        self.arriving = self._answer.arriving
         self._preparing = ""
         self._tools: dict[str, _Running] = {}
         self._folded = _Recent[tuple[ToolCall, ToolResultMessage]]()

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol
 
 from prompt_toolkit.filters import Condition
-from prompt_toolkit.formatted_text import ANSI, AnyFormattedText, StyleAndTextTuples
+from prompt_toolkit.formatted_text import AnyFormattedText, StyleAndTextTuples
 from prompt_toolkit.layout import ConditionalContainer, Dimension, HSplit, Layout, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 
@@ -19,8 +19,9 @@ from vikingpi.safetext import cells, cut_cells
 from vikingpi.ui.input import Editor
 from vikingpi.ui.lines import seconds
 from vikingpi.ui.menu import Item
+from vikingpi.ui.painted import Painted, at_half, fitting, painted
 from vikingpi.ui.search import Search
-from vikingpi.ui.status import SEPARATOR, fit, parts_of, unjoined
+from vikingpi.ui.status import SEPARATOR, fit, parts_of
 from vikingpi.ui.theme import Theme
 from vikingpi.ui.transcript import Transcript
 
@@ -98,7 +99,8 @@ class Place(Protocol):
 
 
 class View:
-    """Computes the region's lines; the expensive ones only when `refresh` is called."""
+    """Computes the region's lines; the expensive ones only when `refresh` is called. `rows_above()` says how many
+    rows of the screen are above the region at least."""
 
     def __init__(
         self,
@@ -111,26 +113,40 @@ class View:
         self.activity = Activity(place.theme.glyphs.spinner)
         self.figures: Figures | None = None
         self.branch = ""
-        self.cost = 0.0
+        self.rows_above: Callable[[], int] = lambda: 0
         self._app = app
         self._transcript = transcript
         self._editor = editor
         self._search = search
         self._size = place.size
         self._glyphs = place.theme.glyphs
-        self._live: list[str] = []
+        self._live: tuple[int, list[Painted]] = (0, [])
 
     def refresh(self) -> None:
-        """Render the live part anew; `cost` is what that took, in seconds."""
-        started = time.monotonic()
-        self._live = self._transcript.live(self._size()[1])
-        self.cost = time.monotonic() - started
+        """Render the live part anew."""
+        columns = self._size()[1]
+        self._live = columns, [painted(line) for line in self._transcript.live(columns)]
 
-    def live(self) -> list[str]:
-        """Return the last lines of the live part, as many as there is room for, after a blank one."""
-        rows, _ = self._size()
-        room = rows - 7 - self._editor_rows() - len(self.queued()) - len(self._items())
-        return ["", *map(unjoined, self._live[-room:])] if room > 0 and self._live else []
+    def live(self) -> StyleAndTextTuples:
+        """Return the last lines of the live part, as many as there is room for when the screen shrinks to half its
+        size: what leaves it by that could not be erased. A blank line is before them unless they go on with what is
+        printed."""
+        rows, columns = self._size()
+        if self._live[0] != columns:
+            self.refresh()
+        lines, queued, menu, editor = self._live[1], len(self.queued()), len(self._items()), self._editor_rows()
+        rule = at_half(columns, columns)
+        over = 2 + queued + rule + editor
+        height = min((rows if self._transcript.ticking else rows // 2) - over, rows - over - 2 * rule - menu)
+        most = min(len(lines), rows - 7 - editor - queued - menu)
+        count = fitting(lines, columns, most, height, self.rows_above() - 3 * (rule - 1))
+        if not count:
+            return []
+        out: StyleAndTextTuples = [] if self._transcript.arriving.goes_on else [("", "\n")]
+        for line in lines[-count:-1]:
+            out += line.fragments
+            out.append(("", "\n"))
+        return [*out, *lines[-1].fragments]
 
     def queued(self) -> list[str]:
         """Return a line for each text that waits."""
@@ -233,7 +249,7 @@ def make_layout(view: View, editor: Editor, question: Callable[[], AnyFormattedT
         dont_extend_height=True,
     )
     above = [
-        lines(lambda: ANSI("\n".join(view.live())), lambda: bool(view.live())),
+        lines(view.live, lambda: bool(view.live())),
         lines(queued, lambda: view.roomy() and bool(view.queued())),
         lines(lambda: "", view.roomy),
     ]

@@ -1,0 +1,77 @@
+"""The text of an answer while it arrives: what cannot change any more is printed, the rest is live."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vikingpi import safetext
+from vikingpi.ui.blocks import Splitter
+from vikingpi.ui.paragraph import settled
+from vikingpi.ui.printer import Printer
+
+LIVE_ROWS = 3
+KEPT_ROWS = 2
+TAIL_ROWS = 20
+
+
+class Arriving:
+    """Feed it pieces; `give` prints more than whole blocks, and is for once a frame."""
+
+    def __init__(self, printer: Printer) -> None:
+        self._printer = printer
+        self._clean = safetext.Cleaner()
+        self._splitter = Splitter()
+        self._seen: tuple[str, int, Sequence[str]] = ("", 0, ())
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing but blanks is still arriving."""
+        return self._splitter.idle
+
+    def feed(self, piece: str) -> None:
+        """Take a piece and print the blocks that are whole."""
+        for block in self._splitter.feed(self._clean.feed(piece)):
+            self._printer.block(block)
+
+    def give(self) -> None:
+        """Print what of the open block cannot change any more: lines of code, items, rows of a paragraph."""
+        for block in self._splitter.give():
+            self._printer.block(block)
+        (text, columns, lines), self._seen = self._seen, ("", 0, ())
+        block = self._splitter.open
+        if len(lines) <= LIVE_ROWS or columns != self._printer.columns() or block is None:
+            return
+        rows, at = settled(text, lines, len(lines) - KEPT_ROWS)
+        if not rows or block.kind != "text" or not block.text.startswith(text):
+            return
+        look, rest = self._printer.painter.markdown, text[at:].lstrip(" \n")
+        if look(text[:at], columns) == lines[:rows] and look(rest, columns) == lines[rows:]:
+            self._printer.block(block._replace(text=text[:at], ends=False))
+            self._splitter.cut(at)
+
+    def ends(self) -> None:
+        """Print what is left."""
+        rest = self._clean.close()
+        self._clean = safetext.Cleaner()
+        for block in (*self._splitter.feed(rest), *self._splitter.close()):
+            self._printer.block(block)
+
+    def live(self, columns: int) -> list[str]:
+        """Return the lines of the open block; of a very long line of code the end."""
+        block = self._splitter.open
+        if block is None:
+            return []
+        if block.kind == "code":
+            begin, step = block.text.rfind("\n") + 1, TAIL_ROWS * columns
+            skipped = max(0, (len(block.text) - begin) // step - 1) * step
+            block = block._replace(text=block.text[:begin] + block.text[begin + skipped :])
+        lines = self._printer.painter.block(block, columns)
+        if block.kind == "text":
+            self._seen = (block.text, columns, lines)
+        return lines
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the open block is the rest of one whose beginning is printed right above."""
+        block = self._splitter.open
+        return block is not None and not block.begins and self._printer.within
