@@ -81,6 +81,8 @@ def test_resizing_in_tmux_leaves_every_word_once_and_one_editor(tmux: Tmux) -> N
 def test_what_streams_while_the_window_changes_is_there_once(tmux: Tmux, kind: str, sizes: str) -> None:
     tmux.open(*tmux.child)
     tmux.wait("OV ✓")
+    tmux("send-keys", "CODE 20", "Enter")
+    tmux.wait("value_19 = 19")
     tmux("send-keys", f"{kind} 400", "Enter")
     tmux.wait("w40 ")
     for at, size in enumerate(sizes.split()):

@@ -37,9 +37,11 @@ class Arriving:
         """Print what of the open block cannot change any more: lines of code, items, rows of a paragraph."""
         for block in self._splitter.give():
             self._printer.block(block)
-        (text, columns, lines), self._seen = self._seen, ("", 0, ())
-        block = self._splitter.open
-        if len(lines) <= LIVE_ROWS or columns != self._printer.columns() or block is None:
+        columns, block = self._printer.columns(), self._splitter.open
+        if self._seen[1] != columns:
+            self.live(columns)
+        (text, _, lines), self._seen = self._seen, ("", columns, ())
+        if len(lines) <= LIVE_ROWS or block is None:
             return
         rows, at = settled(text, lines, len(lines) - KEPT_ROWS)
         if not rows or block.kind != "text" or not block.text.startswith(text):

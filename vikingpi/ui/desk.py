@@ -109,6 +109,10 @@ def make_desk(
         menu.refresh()
         screen.invalidate()
 
+    def settled() -> None:
+        transcript.arriving.give()
+        pages.flush()
+
     pages = Pages(lambda: view.refresh())
     printer = Printer(pages.show, lambda: terminal.size()[1], Painter(terminal.theme))
     transcript = Transcript(printer)
@@ -119,7 +123,7 @@ def make_desk(
     work = Work(app, printer, editor, view.activity, ended)
     bang = Bang(app, transcript, printer, changed)
     screen = InlineApplication(make_layout(view, editor), Style.from_dict(BAR_STYLES), terminal.output, terminal.source)
-    screen.settled = pages.flush
+    screen.settled = settled
     view.rows_above = lambda: screen.rows_above
     pages.attach(screen)
     return Desk(app, editor, search, view, transcript, printer, pages, work, bang, screen)

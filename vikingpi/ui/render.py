@@ -153,6 +153,8 @@ def _markdown_class() -> type[Markdown]:
         def normalizeLinkText(self, link: str) -> str:
             return link
 
+    parser = AsWritten().enable("strikethrough").enable("table").disable(["html_block", "html_inline"])
+
     class LeftHeading(markdown.Heading):
         LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = dict.fromkeys(markdown.Heading.LEVEL_ALIGN, "left")
 
@@ -190,9 +192,8 @@ def _markdown_class() -> type[Markdown]:
         }
 
         def __init__(self, markup: str, code_theme: str) -> None:
-            super().__init__(markup, code_theme=code_theme, hyperlinks=False)
-            parser = AsWritten().enable("strikethrough").enable("table").disable(["html_block", "html_inline"])
-            self.parsed = parser.parse(markup)
+            super().__init__("", code_theme=code_theme, hyperlinks=False)
+            self.markup, self.parsed = markup, parser.parse(markup)
             for token in self.parsed:
                 for child in token.children or ():
                     child.content = literal(child.content)  # entities are decoded by now; lines are broken next

@@ -140,7 +140,7 @@ class InlineApplication(Application[int]):
         self.renderer = self.inline
         self.ttimeoutlen = ESCAPE_SECONDS
         self.timeoutlen = ESCAPE_SECONDS
-        self.settled: Callable[[], object] = lambda: None
+        self.settled: Callable[[], None] = lambda: None
         self.rows_above = 0  # at least so many rows of the screen are above the region
         self._mode: list[Any] | None = None
         self._size = output.get_size()

@@ -121,6 +121,7 @@ class View:
         self._size = place.size
         self._glyphs = place.theme.glyphs
         self._live: tuple[int, list[Painted]] = (0, [])
+        self._status: tuple[object, StyleAndTextTuples] = (None, [])
 
     def refresh(self) -> None:
         """Render the live part anew."""
@@ -179,7 +180,13 @@ class View:
     def status(self) -> StyleAndTextTuples:
         if self.figures is None:
             return []
-        parts = fit(parts_of(self.figures, self.branch, glyphs=self._glyphs), self._size()[1])
+        about = self.figures, self.branch, self._size()[1]
+        if self._status[0] != about:
+            self._status = about, self._bar(*about)
+        return self._status[1]
+
+    def _bar(self, figures: Figures, branch: str, columns: int) -> StyleAndTextTuples:
+        parts = fit(parts_of(figures, branch, glyphs=self._glyphs), columns)
         fragments: StyleAndTextTuples = []
         for part in parts:
             if fragments:

@@ -1,0 +1,214 @@
+"""What is drawn again and again: in whole frames, in the size that the terminal has, and no more than is new."""
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.formatted_text import ANSI, to_formatted_text
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.layout import Layout, Window
+from prompt_toolkit.layout.controls import FormattedTextControl
+from prompt_toolkit.layout.screen import Char
+from prompt_toolkit.styles import Style
+from ui_terminal import Open
+
+from vikingpi.ui.arriving import KEPT_ROWS, LIVE_ROWS, Arriving
+from vikingpi.ui.painted import fitting, painted
+from vikingpi.ui.printer import Printer
+from vikingpi.ui.reflow import row_of_cursor, rows_of, written
+from vikingpi.ui.render import Painter
+from vikingpi.ui.screen import HeldOutput, InlineApplication, Pages
+from vikingpi.ui.theme import Theme
+
+PAINTER = Painter(Theme("256", "ansi_dark"))
+FRAME = re.compile(rb"\x1b\[\?2026h.*?\x1b\[\?2026l", re.DOTALL)
+
+
+class Stream:
+    """A standard output that keeps what each write has."""
+
+    encoding = "utf-8"
+
+    def __init__(self) -> None:
+        self.buffer = self
+        self.writes: list[bytes] = []
+
+    def write(self, data: bytes) -> int:
+        self.writes.append(data)
+        return len(data)
+
+    def flush(self) -> None: ...
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Place:
+    """A chat's screen whose region has the text `shown()`; `size` can change at any time."""
+
+    def __init__(self, shown: Callable[[], str]) -> None:
+        self.stream, self.size = Stream(), Size(24, 80)
+        self.output = HeldOutput(self.stream, lambda: self.size, "xterm")  # pyright: ignore[reportArgumentType] - all that is used of one
+        self.output.enable_cpr = False
+        self.pages = Pages(lambda: None)
+        self._shown = shown
+
+    async def run(self, act: Callable[[InlineApplication], None], seconds: float) -> None:
+        with create_pipe_input() as source:
+            layout = Layout(Window(FormattedTextControl(self._shown), dont_extend_height=True))
+            screen = InlineApplication(layout, Style([]), self.output, source)
+            self.pages.attach(screen)
+            screen.settled = lambda: (self.pages.flush(), None)[1]
+            running = asyncio.create_task(screen.run_async(handle_sigint=False, set_exception_handler=False))
+            await asyncio.sleep(0.05)
+            self.stream.writes.clear()
+            act(screen)
+            await asyncio.sleep(seconds)
+            screen.exit(result=0)
+            await running
+
+
+def test_a_frame_is_one_write_however_much_it_prints() -> None:
+    place = Place(lambda: "region")
+    asyncio.run(place.run(lambda screen: place.pages.show([f"line {n}" for n in range(5000)], False), 0.05))
+    (frame,) = [write for write in place.stream.writes if b"line 0" in write]
+    assert b"line 4999" in frame
+    assert b"region" in frame
+    assert all(FRAME.fullmatch(write) for write in place.stream.writes)
+
+
+def test_nothing_is_written_in_a_size_that_is_no_longer_true_and_nothing_is_lost() -> None:
+    drawn: list[Size] = []
+
+    def shown() -> str:
+        drawn.append(place.size)
+        if len(drawn) == 2:
+            place.size = Size(24, 40)  # while a frame is drawn, and nobody has told
+        return "region " * 10
+
+    place = Place(shown)
+    asyncio.run(place.run(lambda screen: place.pages.show(["printed"], False), 0.2))
+    assert len(drawn) > 2
+    frames = [write for write in place.stream.writes if b"printed" in write]
+    assert len(frames) == 1
+    assert b"\x1b[2A" not in frames[0]
+
+
+def test_everything_that_the_chat_writes_is_within_frames(terminal: Open) -> None:
+    t = terminal()
+    for prompt in ("MD", "TOOL", "CODE 100"):
+        t.send(f"{prompt}\r")
+        t.settle()
+    t.resize(60, 20)
+    t.read(0.2)
+    before = t.raw.index(b"\x1b[?2026h")
+    rest = FRAME.sub(b"", t.raw[before:])
+    assert rest == b""
+    assert not any(b"\x1b[?2026h" in frame[8:] for frame in FRAME.findall(t.raw))
+
+
+def test_no_row_is_shortened_at_its_end_alone(terminal: Open) -> None:
+    t = terminal()
+    t.send("PROSE 60\r")
+    t.wait("w59")
+    t.send("typed and gone\x15")
+    t.read(0.2)
+    assert re.findall(rb"\x1b\[K(?!\x1b\[C\x1b\[J)", t.raw) == []
+
+
+@pytest.mark.parametrize(
+    ("widths", "columns", "rows"), [([], 9, 1), ([1] * 80, 40, 2), ([1] * 81, 40, 3), ([2, 0] * 40, 27, 4)]
+)
+def test_a_row_is_broken_between_characters(widths: list[int], columns: int, rows: int) -> None:
+    assert rows_of(widths, columns) == rows
+
+
+def test_the_cursor_behind_a_row_stays_in_its_last_one() -> None:
+    row = {x: Char(char) for x, char in enumerate("> typed ")}
+    assert (widths := written(row, {"": False})) == [1] * 7
+    assert row_of_cursor(widths, 8, 7) == 0
+    assert row_of_cursor([1] * 80, 40, 40) == 1
+
+
+def test_live_lines_leave_room_for_a_screen_of_half_the_size() -> None:
+    short, long, wide = painted("x" * 30), painted("x" * 80), painted("漢" * 20)
+    assert fitting([short] * 9, 80, 9, 7, 99) == 7
+    assert fitting([long] * 9, 80, 9, 7, 99) == 3
+    assert fitting([long] * 9, 80, 9, 7, 2) == 2
+    assert fitting([wide] * 9, 80, 9, 7, 99) == 3
+    assert fitting([long] * 9, 80, 9, 0, 0) == 1
+    assert fitting([long] * 9, 80, 0, 9, 9) == 0
+
+
+class Paper:
+    """What was printed, as what is seen of each line."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.printer = Printer(self.show, lambda: 40, PAINTER)
+
+    def show(self, lines: Sequence[str], gap: bool) -> None:
+        self.lines += [""] * (gap and bool(self.lines))
+        self.lines += lines
+
+
+def seen(line: str) -> list[tuple[str, ...]]:
+    return [(style, text) for style, text, *_ in to_formatted_text(ANSI(line)) if text.strip()]
+
+
+WORDS = st.sampled_from(
+    [
+        "word",
+        "**bold**",
+        "`code`",
+        "[a link](http://x.y/z)",
+        "snake_case",
+        "2 * 3",
+        "漢字漢字",
+        "**two words**",
+        "_x",
+        "a\\*b",
+    ]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(WORDS, min_size=30, max_size=60), st.integers(1, 30))
+def test_a_paragraph_that_is_printed_row_by_row_looks_as_in_one_piece(words: list[str], size: int) -> None:
+    text, paper = " ".join(["Here", *words]), Paper()
+    arriving = Arriving(paper.printer)
+    for at in range(0, len(text), size):
+        arriving.feed(text[at : at + size])
+        arriving.give()
+        arriving.live(40)
+    arriving.ends()
+    assert [*map(seen, paper.lines)] == [*map(seen, PAINTER.markdown(text, 40))]
+
+
+def test_of_a_long_paragraph_only_the_last_rows_are_live() -> None:
+    paper = Paper()
+    arriving = Arriving(paper.printer)
+    for number in range(400):
+        arriving.feed(f"word{number} ")
+        arriving.give()
+        assert len(arriving.live(40)) <= LIVE_ROWS + 1
+    assert arriving.goes_on
+    assert len(paper.lines) + len(arriving.live(40)) == len(
+        PAINTER.markdown(" ".join(f"word{n}" for n in range(400)), 40)
+    )
+    assert len(arriving.live(40)) >= KEPT_ROWS
+
+
+def test_what_comes_between_the_pieces_of_a_block_stands_apart() -> None:
+    paper = Paper()
+    arriving = Arriving(paper.printer)
+    arriving.feed("```\none\n")
+    arriving.give()
+    paper.printer.markdown("note")
+    assert not arriving.goes_on
+    arriving.feed("two\n```\n")
+    assert [re.sub(r"\x1b\[[\d;]*m", "", line) for line in paper.lines] == ["```", "one", "", "note", "", "two", "```"]
