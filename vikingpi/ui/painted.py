@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple
 
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 
 from vikingpi.safetext import cells
 from vikingpi.ui.status import unjoined
+from vikingpi.values import NamedTuple
 
 NARROW = 40
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from vikingpi.values import NamedTuple
 
 _OTHER_BLOCK = re.compile(r"^(?:\s|[#>|+=-]|[*] |\d+[.)]|`{3}|~{3})|\|", re.MULTILINE)
 _CODES = re.compile(r"\x1b\[[\d;]*m")

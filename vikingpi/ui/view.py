@@ -22,7 +22,7 @@ from vikingpi.ui.menu import Item
 from vikingpi.ui.painted import Painted, at_half, fitting, painted
 from vikingpi.ui.search import Search
 from vikingpi.ui.status import SEPARATOR, fit, parts_of
-from vikingpi.ui.theme import Theme
+from vikingpi.ui.theme import Glyphs, Theme
 from vikingpi.ui.transcript import Transcript
 
 EDITOR_ROWS = 6
@@ -182,17 +182,8 @@ class View:
             return []
         about = self.figures, self.branch, self._size()[1]
         if self._status[0] != about:
-            self._status = about, self._bar(*about)
+            self._status = about, _bar(*about, self._glyphs)
         return self._status[1]
-
-    def _bar(self, figures: Figures, branch: str, columns: int) -> StyleAndTextTuples:
-        parts = fit(parts_of(figures, branch, glyphs=self._glyphs), columns)
-        fragments: StyleAndTextTuples = []
-        for part in parts:
-            if fragments:
-                fragments.append(("class:status", SEPARATOR))
-            fragments.append((part.style, part.text))
-        return fragments
 
     def menu(self) -> StyleAndTextTuples:
         _, columns = self._size()
@@ -230,6 +221,15 @@ class View:
         for line in self._editor.text[: limit * columns].split("\n", limit):
             used += cells(line) // columns + 1
         return min(limit, used)
+
+
+def _bar(figures: Figures, branch: str, columns: int, glyphs: Glyphs) -> StyleAndTextTuples:
+    fragments: StyleAndTextTuples = []
+    for part in fit(parts_of(figures, branch, glyphs=glyphs), columns):
+        if fragments:
+            fragments.append(("class:status", SEPARATOR))
+        fragments.append((part.style, part.text))
+    return fragments
 
 
 def make_layout(view: View, editor: Editor, question: Callable[[], AnyFormattedText] | None = None) -> Layout:
