@@ -14,7 +14,7 @@ from vikingpi.app.limits import Limits, limits_of
 from vikingpi.app.options import RunOptions
 from vikingpi.decode import as_dict
 from vikingpi.errors import ConfigError
-from vikingpi.events import Event, TurnEnd
+from vikingpi.events import Event, RetryEnd, RetryStart, TurnEnd
 from vikingpi.llm.base import Price
 from vikingpi.messages import Cost, TextPart, ToolCall, ToolResultMessage, Usage
 from vikingpi.ui.plain import run_print
@@ -110,6 +110,19 @@ def test_time_runs_out_in_the_middle_of_an_answer() -> None:
     code, out, err = run(FakeApp(play), Limits(seconds=0.05), "go")
     assert (code, out) == (3, "half an ans\n")
     assert err.startswith("error: the time limit of 0.05 s is reached\n") and "aborted" not in err
+
+
+def test_a_limit_that_ends_a_wait_is_said_once() -> None:
+    async def play(app: FakeApp, text: str) -> AsyncIterator[Event]:
+        yield RetryStart(1, 3, 2000, "busy")
+        await app.aborted.wait()
+        yield RetryEnd(False, 1, "Operation aborted")
+        for event in text_events(text_answer("", "aborted", "Operation aborted"), []):
+            yield event
+
+    code, out, err = run(FakeApp(play), Limits(seconds=0.05), "go")
+    assert (code, out) == (3, "")
+    assert err == "warning: retry 1/3 in 2.0 s: busy\nerror: the time limit of 0.05 s is reached\n"
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("15m", 900), ("1h30m", 5400), ("0.5", 0.5)])

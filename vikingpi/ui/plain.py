@@ -11,7 +11,7 @@ from vikingpi import safetext
 from vikingpi.app.limits import EXIT_CODE, Limiter, Limits
 from vikingpi.commands.host import Host
 from vikingpi.errors import VpiError
-from vikingpi.events import Event
+from vikingpi.events import Event, LimitReached, RetryEnd
 from vikingpi.messages import AssistantMessage, ImagePart, TextPart
 from vikingpi.ui.lines import Line, failure_of, line_of, written
 
@@ -21,15 +21,17 @@ Start = Callable[[], Awaitable[None]]
 
 
 class Reporter:
-    """Writes what is not the answer; a reader that went away is no error."""
+    """Writes what is not the answer; a reader that went away is no error. A wait that a limit ends is said once."""
 
     def __init__(self, err: TextIO) -> None:
         self._err = err
         self._said: set[str] = set()
+        self._limited = False
 
     def event(self, event: Event) -> None:
+        self._limited = self._limited or isinstance(event, LimitReached)
         line = line_of(event)
-        if line is not None:
+        if line is not None and not (self._limited and isinstance(event, RetryEnd)):
             self.line(line)
 
     def line(self, line: Line) -> None:
