@@ -59,6 +59,8 @@ def test_they_are_chosen_by_name() -> None:
     assert [tool.spec.name for tool in chosen] == ["read", "grep", "ls"]
     with pytest.raises(ConfigError, match="no tool is called sed"):
         chosen_tools(RunOptions(tools="read,sed"))
+    with pytest.raises(ConfigError, match="--tools names no tool"):
+        chosen_tools(RunOptions(tools=" , "))
 
 
 def test_ls_sorts_without_case_and_marks_folders(tmp_path: Path) -> None:

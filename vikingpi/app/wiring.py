@@ -365,6 +365,8 @@ def chosen_tools(options: RunOptions, more: tuple[Tool, ...] = ()) -> tuple[Tool
     if not options.tools:
         return tuple({tool.spec.name: tool for tool in (*builtin_tools(), *more)}.values())
     names = [name.strip() for name in options.tools.split(",") if name.strip()]
+    if not names:
+        raise ConfigError("--tools names no tool", hint="--no-tools gives the model none")
     known = {tool.spec.name: tool for tool in (*builtin_tools(), *search_tools(), *more)}
     unknown = [name for name in names if name not in known]
     if unknown:

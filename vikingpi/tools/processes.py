@@ -115,7 +115,10 @@ class Watch:
 
 def _start_watch() -> int:
     """Start the shell and return the pipe to it, -1 where that is not possible."""
-    reader, writer = os.pipe()
+    try:
+        reader, writer = os.pipe()
+    except OSError:
+        return -1
     os.set_blocking(writer, False)
     try:
         process = subprocess.Popen(
