@@ -398,3 +398,32 @@ def test_context_may_be_broken_and_of_any_size(tmp_path: Path, context: float, s
     assert text_of(call(GrepTool(), tmp_path, pattern="x", context=context)) == shown
     with pytest.raises(ToolError, match=r"^Invalid context: must be a finite number$"):
         call(GrepTool(), tmp_path, pattern="x", context=math.nan)
+
+
+@pytest.mark.parametrize("tool", search_tools(), ids=lambda tool: tool.spec.name)
+def test_a_place_that_cannot_be_searched_is_named(tmp_path: Path, tool: Tool) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "nowhere").symlink_to("gone")
+    os.mkfifo(tmp_path / "fifo")
+    for path, message in [
+        ("gone", "^Path not found: .*/gone$"),
+        ("nowhere", "^Path not found: .*/nowhere$"),
+        ("file/below", "^Path not found: .*/file/below$"),
+        ("x" * 300, "^ENAMETOOLONG: file name too long: "),
+        ("loop", "^ELOOP: "),
+        ("fifo", "^Not a (directory|regular file): .*/fifo$"),
+    ]:
+        with pytest.raises(ToolError, match=message):
+            call(tool, tmp_path, pattern="x", path=path)
+
+
+def test_a_bad_link_hides_no_other_entry(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "gone").symlink_to("nowhere")
+    (tmp_path / "long").symlink_to("x" * 300)
+    (tmp_path / "a").write_text("hit\n")
+    (tmp_path / "b").symlink_to(".")
+    assert text_of(call(LsTool(), tmp_path)) == "a\nb/\ngone\nlong\nloop"
+    assert text_of(call(FindTool(), tmp_path, pattern="*")) == "a\nb\ngone\nlong\nloop"
+    assert text_of(call(GrepTool(), tmp_path, pattern="hit")) == "a:1: hit"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import stat
 import threading
 import time
 from pathlib import Path
@@ -15,7 +16,7 @@ from vikingpi.tools import truncate
 from vikingpi.tools.base import ToolContext, ToolOutcome, text_outcome, whole_number
 from vikingpi.tools.globs import to_regex, walk
 from vikingpi.tools.helper import Helper, program
-from vikingpi.tools.paths import resolve, scrub, shown
+from vikingpi.tools.paths import mode_of, resolve, scrub, shown
 
 _LIMIT = 1000
 _LONGEST = 60.0
@@ -47,8 +48,8 @@ class FindTool:
         pattern = scrub(as_str(arguments.get("pattern")))
         root = resolve(as_str(arguments.get("path")) or ".", context)
         limit = whole_number(arguments, "limit", _LIMIT, least=1)
-        if not root.is_dir():
-            raise ToolError(f"{'Not a directory' if root.exists() else 'Path not found'}: {scrub(str(root))}")
+        if not stat.S_ISDIR(mode_of(root)):
+            raise ToolError(f"Not a directory: {scrub(str(root))}")
         found = await _by_fd(pattern, root, limit, context)
         if found is None:
             found = await _by_walk(pattern, root, limit)

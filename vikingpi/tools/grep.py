@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from vikingpi.messages import ToolSpec
 from vikingpi.tools import truncate
 from vikingpi.tools.base import ToolContext, ToolOutcome, text_outcome, whole_number
 from vikingpi.tools.helper import Helper, program
-from vikingpi.tools.paths import resolve, scrub, shown
+from vikingpi.tools.paths import mode_of, resolve, scrub, shown
 from vikingpi.values import NamedTuple
 
 _LIMIT = 100
@@ -66,11 +67,11 @@ class GrepTool:
     async def run(self, arguments: Json, context: ToolContext) -> ToolOutcome:
         """Search; raise ToolError for a path or a pattern that cannot be used."""
         path = resolve(as_str(arguments.get("path")) or ".", context)
-        if not path.exists():
-            raise ToolError(f"Path not found: {scrub(str(path))}")
+        is_folder = stat.S_ISDIR(mode := mode_of(path))
+        if not is_folder and not stat.S_ISREG(mode):
+            raise ToolError(f"Not a regular file: {scrub(str(path))}")
         limit = whole_number(arguments, "limit", _LIMIT, least=1)
-        folder = path if path.is_dir() else path.parent
-        target = "." if path.is_dir() else f"./{path.name}"
+        folder, target = (path, ".") if is_folder else (path.parent, f"./{path.name}")
         command, env = _command(arguments, target, context)
         async with Helper(command, folder, env, _LONGEST) as helper:
             result = await _collect(helper, limit, context.mask)

@@ -85,6 +85,16 @@ def explain(error: OSError, path: Path) -> str:
     return f"{code}: {text}: {scrub(str(path))}"
 
 
+def mode_of(path: Path) -> int:
+    """Return the mode of a file or folder; raise ToolError when it is not there or cannot be looked at."""
+    try:
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ToolError(f"Path not found: {scrub(str(path))}") from error
+    except OSError as error:
+        raise ToolError(explain(error, path)) from error
+
+
 def open_regular(path: Path) -> tuple[int, os.stat_result]:
     """Open a regular file for reading without ever waiting for a writer; the caller closes it.
 
