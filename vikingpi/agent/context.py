@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from itertools import accumulate
 
 from vikingpi.agent.deps import AgentDeps
 from vikingpi.agent.validate import repair
@@ -49,11 +48,7 @@ class Meter:
 
     def note(self, request: Request, answer: AssistantMessage) -> int:
         """Remember which request `answer` has the usage of; return its tokens, 0 where they are not to be believed."""
-        counted, asked = _asked(answer.usage), request_size(request)
-        if not counted:
-            return 0
-        self._learn(counted, asked)
-        if not asked.holds(counted):
+        if not self._believes(answer, request):
             return 0
         if answer.entry_id and request.messages:
             self._anchor = Anchor(answer.entry_id, request.messages[0])
@@ -61,26 +56,29 @@ class Meter:
 
     def measure(self, request: Request, branch: Sequence[Entry]) -> int:
         """Return the tokens of `request`."""
-        messages, tokens = request.messages, 0
-        before: list[Size] = []
+        messages, tokens, doubted = request.messages, 0, False
         for place in range(len(messages) - 1, -1, -1):
             message = messages[place]
             counted = _asked(message.usage) if isinstance(message, AssistantMessage) else 0
             if isinstance(message, AssistantMessage) and counted:
-                if not self._speaks_for(message, request, branch):
-                    break
                 noted = self._noted(message)
-                if not noted and not before:
-                    before = list(accumulate(map(message_size, messages), Size.plus, initial=_fixed(request)))
-                    self._learn(counted, before[place])
-                if noted or before[place].holds(counted):
-                    return tokens + counted + _answer_tokens(message)
+                if noted or not doubted:
+                    if not self._speaks_for(message, request, branch):
+                        break
+                    if noted or self._believes(message, request._replace(messages=messages[:place])):
+                        return tokens + counted + _answer_tokens(message)
+                doubted = True
             tokens += message_tokens(message)
         return round(request_size(request).tokens * self._scale)
 
-    def _learn(self, counted: int, asked: Size) -> None:
-        ratio = counted / max(asked.tokens, 1) if asked.holds(counted) else 1.0
-        self._scale = min(max(ratio, 1 / _WIDEST), _WIDEST)
+    def _believes(self, answer: AssistantMessage, request: Request) -> bool:
+        """Whether the usage can be that of the request; learn the scale of the server that counted."""
+        counted, asked = _asked(answer.usage), request_size(request)
+        believed = counted > 0 and asked.holds(counted)
+        if counted:
+            ratio = counted / max(asked.tokens, 1) if believed else 1.0
+            self._scale = min(max(ratio, 1 / _WIDEST), _WIDEST)
+        return believed
 
     def _noted(self, answer: AssistantMessage) -> bool:
         return self._anchor is not None and self._anchor.entry_id == answer.entry_id
@@ -124,14 +122,10 @@ def build_request(deps: AgentDeps, system_append: str = "") -> Request:
 
 def request_size(request: Request) -> Size:
     """Measure all of a request."""
-    total = _fixed(request)
+    total = overhead(request.system, request.tools)
     for message in request.messages:
         total = total.plus(message_size(message))
     return total
-
-
-def _fixed(request: Request) -> Size:
-    return overhead(request.system, request.tools)
 
 
 def overhead(system: str, tools: Sequence[ToolSpec]) -> Size:
