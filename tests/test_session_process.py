@@ -159,6 +159,23 @@ def test_two_sessions_at_once_are_refused(tmp_path: Path, one: str, other: str) 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "cwd",
+    ["/nowhere", "x" * 300, "a\0b", "\ud83d", "/dev/null", ""],
+    ids=["gone", "long", "nul", "half", "file", "none"],
+)
+def test_a_session_whose_folder_cannot_be_used_is_opened_here(tmp_path: Path, cwd: str) -> None:
+    folder = session_folder("", Paths(tmp_path, tmp_path, tmp_path), tmp_path)
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(lines(HEADER | {"cwd": cwd}, user("u1", None)))
+    opened = open_chosen(RunOptions(session=str(path)), folder)
+    opened.session.close()
+    if cwd:
+        assert opened.cwd is None and opened.notices[0].endswith(f"is gone; working in {tmp_path}")
+    else:
+        assert opened.cwd == tmp_path and not opened.notices
+
+
 @pytest.mark.parametrize("path", ["2026-11-30T09-50-49-583Z_abc_abc.jsonl", "2026-11-30T09-50-49-583Z_abcd.jsonl"])
 def test_a_session_id_is_that_whole_id_and_no_other(tmp_path: Path, path: str) -> None:
     folder = session_folder(str(tmp_path / "sessions"), Paths(tmp_path, tmp_path, tmp_path), tmp_path)

@@ -251,6 +251,9 @@ def test_a_word_with_an_at_sign_is_completed_where_it_stands(tmp_path: Path) -> 
 def test_paths_are_listed_by_their_beginning(tmp_path: Path) -> None:
     files(tmp_path, "src/one.py", "src/.hidden", "setup.py")
     assert listed("s", tmp_path) == ("setup.py", "src/")
+    (tmp_path / "sy-loop").symlink_to("sy-loop")
+    (tmp_path / "sy-long").symlink_to("x" * 300)
+    assert listed("sy", tmp_path) == ("sy-long", "sy-loop")
     assert listed("src/", tmp_path) == ("src/one.py",)
     assert listed("src/.", tmp_path) == ("src/.hidden",)
     assert listed("none/", tmp_path) == listed("\0", tmp_path) == listed("~nobody-at-all/", tmp_path) == ()

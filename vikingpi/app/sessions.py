@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 from vikingpi.agent.hooks import StartReason
@@ -92,7 +93,7 @@ async def learn_start(session: SessionLog) -> None:
 def open_named(path: Path, folder: Folder) -> Opened:
     """Open a session that the user named: work goes on in its own folder, where that still exists."""
     session = open_session(path, folder.paths.locks, cwd=str(folder.cwd))
-    if Path(session.cwd).is_dir():
+    if os.path.isdir(session.cwd):  # noqa: PTH112 - Path's raises for what the system refuses, such as too long a name
         return Opened(session, "resume", session.notices, Path(session.cwd))
     gone = f"the session's folder {session.cwd} is gone; working in {folder.cwd}"
     return Opened(session, "resume", (*session.notices, gone))

@@ -12,7 +12,7 @@ from vikingpi.errors import ToolError
 from vikingpi.messages import ToolSpec
 from vikingpi.tools import truncate
 from vikingpi.tools.base import ToolContext, ToolOutcome, text_outcome, whole_number
-from vikingpi.tools.paths import explain, mode_of, resolve, scrub, shown
+from vikingpi.tools.paths import explain, is_folder, mode_of, resolve, scrub, shown
 
 _LIMIT = 500
 
@@ -46,7 +46,7 @@ def _list(path: Path, limit: int) -> ToolOutcome:
         raise ToolError(f"Not a directory: {scrub(str(path))}")
     try:
         with os.scandir(path) as entries:
-            names = [shown(entry.name) + ("/" if _is_folder(entry) else "") for entry in entries]
+            names = [shown(entry.name) + ("/" if is_folder(entry) else "") for entry in entries]
     except OSError as error:
         raise ToolError(explain(error, path)) from error
     if not names:
@@ -63,10 +63,3 @@ def _list(path: Path, limit: int) -> ToolOutcome:
         details["truncation"] = cut.details()
     note = f"\n\n[{'. '.join(notices)}]" if notices else ""
     return text_outcome(cut.text + note, details=details or None)
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # a link that cannot be followed
-        return False

@@ -95,6 +95,14 @@ def mode_of(path: Path) -> int:
         raise ToolError(explain(error, path)) from error
 
 
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Tell whether an entry is a folder or a link to one; a link that cannot be followed is none."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
 def open_regular(path: Path) -> tuple[int, os.stat_result]:
     """Open a regular file for reading without ever waiting for a writer; the caller closes it.
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from vikingpi.safetext import is_seen
 from vikingpi.tools.globs import walk
 from vikingpi.tools.helper import program
+from vikingpi.tools.paths import is_folder
 from vikingpi.ui.menu import NOTHING, Item, Offer, Source
 from vikingpi.values import NamedTuple
 
@@ -132,12 +133,12 @@ def listed(beginning: str, folder: Path, most: int = 500) -> tuple[str, ...]:
     place = f"{head}/" if "/" in beginning else ""
     try:
         with os.scandir(folder / os.path.expanduser(place)) as entries:  # noqa: PTH111 - Path's raises for ~nobody
-            found = [(entry.name, entry.is_dir()) for entry in entries if entry.name.startswith(name)]
+            found = [(entry.name, is_folder(entry)) for entry in entries if entry.name.startswith(name)]
     except (OSError, ValueError):
         return ()
     wanted = (entry for entry in found if name.startswith(".") or not entry[0].startswith("."))
     shown = sorted(entry for entry in wanted if is_seen(entry[0]))
-    return tuple(f"{place}{entry}{'/' if is_folder else ''}" for entry, is_folder in shown[:most])
+    return tuple(f"{place}{entry}{'/' if slash else ''}" for entry, slash in shown[:most])
 
 
 def common_beginning(offer: Offer) -> str:
