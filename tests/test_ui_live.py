@@ -57,10 +57,10 @@ class Place:
         self.pages = Pages(lambda: None)
         self._shown = shown
 
-    async def run(self, act: Callable[[InlineApplication], None], seconds: float) -> None:
+    async def run(self, act: Callable[[InlineApplication[int]], None], seconds: float) -> None:
         with create_pipe_input() as source:
             layout = Layout(Window(FormattedTextControl(self._shown), dont_extend_height=True))
-            screen = InlineApplication(layout, Style([]), self.output, source)
+            screen = InlineApplication[int](layout, Style([]), self.output, source)
             self.pages.attach(screen)
             screen.settled = lambda: (self.pages.flush(), None)[1]
             running = asyncio.create_task(screen.run_async(handle_sigint=False, set_exception_handler=False))

@@ -97,6 +97,32 @@ def test_what_streams_while_the_window_changes_is_there_once(tmux: Tmux, kind: s
     assert len(re.findall(r"^──", screen, re.MULTILINE)) == 2
 
 
+@pytest.mark.parametrize("lines", [0, 3, 9, 300, 10_000])
+def test_a_question_whose_window_changes_keeps_its_parts_and_leaves_nothing_behind(tmux: Tmux, lines: int) -> None:
+    tmux.open(*tmux.child)
+    tmux.wait("OV ✓")
+    tmux("send-keys", "CODE 20", "Enter")
+    tmux.wait("value_19 = 19")
+    tmux("send-keys", f"/list ask{lines}", "Enter")
+    tmux.wait("Go on?")
+    draft = "a draft that is typed while the question is open and is longer than a row"
+    tmux("send-keys", draft)
+    for columns, rows in ((60, 24), (40, 24), (40, 16), (200, 40), (80, 24)):
+        tmux("resize-window", "-x", str(columns), "-y", str(rows))
+        time.sleep(0.5)
+        shown = tmux("capture-pane", "-p")
+        said = " ".join(shown.split())
+        for part in ("Go on?", "1. yes", "2. no", "Esc refuses", "OV ✓"):
+            assert said.count(part) == 1, shown
+        assert draft.replace(" ", "") in "".join(shown.split()), shown
+    tmux("send-keys", "Escape")
+    tmux.wait("left")
+    screen = tmux.screen()
+    assert not re.search(r"Go on|\bd\d|refuses|漢", screen), screen
+    assert screen.count("OV ✓") == 1
+    assert re.findall(r"value_(\d+) =", screen) == [str(n) for n in range(20)]
+
+
 def test_it_stops_and_comes_back_with_its_text_and_no_debris(tmux: Tmux) -> None:
     tmux.open("bash", "--norc", "--noprofile", "-i")
     tmux.wait("sh>")

@@ -139,9 +139,10 @@ class Stored:
 
 
 async def show(app: FakeApp, chooser: Chooser, name: str) -> str:
-    """Show a list, or with `ask` a question, until something is chosen."""
-    if name == "ask":
-        return await chooser.confirm("Go on?", "", (Option("yes", "yes"), Option("no", "no"))) or "left"
+    """Show a list, or with `ask` and a number a question about a diff of so many lines, until something is chosen."""
+    if name.startswith("ask"):
+        body = "\n".join(f"{'-+ '[n % 3]}{n} {'漢字' * (n % 9)} changed d{n}" for n in range(int(name[3:] or 0)))
+        return await chooser.confirm("Go on?", body, (Option("yes", "yes"), Option("no", "no"))) or "left"
     controls = Controls(Sessions(), Tree(), Models(), Approval(), Export(), Stored())
     if name == "first":
         prepared = prepare(RunOptions(), {"VPI_HOME": "/home/me/.vpi", "HOME": "/home/me"}, Path("/"))

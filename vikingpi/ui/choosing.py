@@ -33,7 +33,7 @@ class TerminalChooser:
         self._desk = desk
         self._asker = Asker(desk.screen, terminal.size, terminal.theme.glyphs)
         outbox = Outbox(lambda: desk.app.running, self._send, desk.view.queued, actions.take_back, actions.more_input)
-        self._questioner = Questioner(desk.screen, terminal.size, desk.view, desk.editor, outbox)
+        self._questioner = Questioner(desk.screen, desk.view, desk.editor, outbox)
         desk.screen.key_processor.before_key_press += self._questioner.pauses.key
 
     async def choose(self, choices: Choices) -> str | None:

@@ -82,7 +82,7 @@ class Desk(NamedTuple):
     pages: Pages
     work: Work
     bang: Bang
-    screen: InlineApplication
+    screen: InlineApplication[int]
 
 
 def make_desk(
@@ -122,7 +122,8 @@ def make_desk(
     view = View(app, transcript, editor, search, terminal)
     work = Work(app, printer, editor, view.activity, ended)
     bang = Bang(app, transcript, printer, changed)
-    screen = InlineApplication(make_layout(view, editor), Style.from_dict(BAR_STYLES), terminal.output, terminal.source)
+    layout, style = make_layout(view, editor), Style.from_dict(BAR_STYLES)
+    screen = InlineApplication[int](layout, style, terminal.output, terminal.source)
     screen.settled = settled
     view.rows_above = lambda: screen.rows_above
     pages.attach(screen)

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from prompt_toolkit.input import Input
-from prompt_toolkit.output import ColorDepth, Output
+from prompt_toolkit.output import ColorDepth
 
 from vikingpi.app.first_run import DEMO, FirstRun
 from vikingpi.app.wiring import Prepared
@@ -15,6 +15,7 @@ from vikingpi.net import HttpTransport
 from vikingpi.ui.desk import Terminal, open_terminal
 from vikingpi.ui.interrupts import SIGNALS, Interrupts
 from vikingpi.ui.picker import Asker
+from vikingpi.ui.screen import HeldOutput
 
 __all__ = ["DEMO", "first_model"]
 
@@ -26,7 +27,7 @@ class _Bare:
 
     def __init__(self, terminal: Terminal) -> None:
         self.input: Input = terminal.source
-        self.output: Output = terminal.output
+        self.held_output: HeldOutput = terminal.output
         self.color_depth: ColorDepth = terminal.output.get_default_color_depth()
 
     @asynccontextmanager

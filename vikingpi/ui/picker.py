@@ -17,7 +17,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
-from prompt_toolkit.output import ColorDepth, Output
+from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
 from vikingpi.commands.chooser import Choices
@@ -25,7 +25,7 @@ from vikingpi.safetext import cut_cells
 from vikingpi.ui.input import typed
 from vikingpi.ui.listing import Listing
 from vikingpi.ui.picker_view import PickerView
-from vikingpi.ui.screen import ESCAPE_SECONDS
+from vikingpi.ui.screen import ESCAPE_SECONDS, HeldOutput, InlineApplication
 from vikingpi.ui.sequences import is_alt
 from vikingpi.ui.theme import BAR_STYLES, Glyphs
 
@@ -98,7 +98,7 @@ class Stage(Protocol):
     def input(self) -> Input: ...
 
     @property
-    def output(self) -> Output: ...
+    def held_output(self) -> HeldOutput: ...
 
     @property
     def color_depth(self) -> ColorDepth: ...
@@ -172,18 +172,8 @@ async def run_on(
     def _(event: KeyPressEvent) -> None:
         event.app.suspend_to_background()
 
-    application: Application[str | None] = Application(
-        layout=layout,
-        key_bindings=keys,
-        style=Style.from_dict(BAR_STYLES),
-        full_screen=full,
-        erase_when_done=True,
-        input=stage.input,
-        output=stage.output,
-        color_depth=stage.color_depth,
-        terminal_size_polling_interval=None,
-    )
-    application.ttimeoutlen = application.timeoutlen = ESCAPE_SECONDS
+    application = _application(stage, layout, full=full)
+    application.key_bindings = keys
     application.key_processor.before_key_press += key_pressed
 
     def ended(future: asyncio.Future[int]) -> None:
@@ -200,6 +190,24 @@ async def run_on(
         left_over("".join(typed(key.data) for key in get_typeahead(stage.input) if len(key.data) == 1))
         if chat is not None:
             chat.remove_done_callback(ended)
+
+
+def _application(stage: Stage, layout: Layout, *, full: bool) -> Application[str | None]:
+    style = Style.from_dict(BAR_STYLES)
+    if not full:
+        return InlineApplication[str | None](layout, style, stage.held_output, stage.input)
+    application: Application[str | None] = Application(
+        layout=layout,
+        style=style,
+        full_screen=True,
+        erase_when_done=True,
+        input=stage.input,
+        output=stage.held_output,
+        color_depth=stage.color_depth,
+        terminal_size_polling_interval=None,
+    )
+    application.ttimeoutlen = application.timeoutlen = ESCAPE_SECONDS
+    return application
 
 
 def bind_leaving(keys: KeyBindings) -> None:

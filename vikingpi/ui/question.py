@@ -14,9 +14,10 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from vikingpi.commands.chooser import Option
-from vikingpi.safetext import broken, literal
+from vikingpi.safetext import broken, cells, cut_cells, literal, wrapped
 from vikingpi.ui.input import Editor, typed
 from vikingpi.ui.keys import Burst
+from vikingpi.ui.painted import at_half
 from vikingpi.ui.picker import Stage, bind_leaving, run_on
 from vikingpi.ui.status import unjoined
 from vikingpi.ui.view import View, make_layout
@@ -24,6 +25,7 @@ from vikingpi.values import NamedTuple
 
 QUIET_SECONDS = 0.7
 ALONE_SECONDS = 0.25
+ROOMY_ROWS = 14
 _STYLES = {"+": "fg:ansigreen", "-": "fg:ansired"}
 _KEYS = "a number, or Up and Down and Enter, answers; Esc refuses"
 _SENDING_KEYS = "Enter sends what you typed, the question stays; Up and Down choose an answer; Esc refuses"
@@ -70,7 +72,7 @@ class Question:
         question: str,
         body: str,
         answers: Sequence[Option],
-        size: Callable[[], tuple[int, int]],
+        view: View,
         editor: Editor,
         outbox: Outbox,
     ) -> None:
@@ -82,7 +84,7 @@ class Question:
         self._chosen: int | None = None
         self._question = question
         self._body = body
-        self._size = size
+        self._view = view
         self._editor = editor
         self._outbox = outbox
         self._broken: tuple[int, list[tuple[str, str]]] = (0, [])
@@ -102,6 +104,14 @@ class Question:
         self._chosen = None
         self._editor.buffer.insert_text(text)
 
+    @property
+    def tall(self) -> bool:
+        """Whether what is shown would not stay on the screen if that lost half its columns and a third of its rows."""
+        rows, columns = self._view.size()
+        texts = [text for _, text in (*self._lines()[:rows], *self._below())]
+        needed = sum(at_half(cells(text), columns, wide=cells(text) > len(text)) for text in texts)
+        return needed + 3 * at_half(columns, columns) + self._view.editor_rows() > rows * 2 // 3
+
     def turn(self, sign: int) -> None:
         """Scroll the text by a page."""
         room = self._room(self._below())
@@ -113,8 +123,8 @@ class Question:
         self.first = max(0, min(self.first, len(lines) - room))
         shown = lines[self.first : self.first + room]
         if len(shown) < len(lines):
-            place = f"(lines {self.first + 1}-{self.first + len(shown)} of {len(lines)}, PageUp and PageDown)"
-            shown.append(("class:rule", broken(place, self._columns)[0]))
+            place = f"({self.first + 1}-{self.first + len(shown)} of {len(lines)} lines, PageUp and PageDown)"
+            shown.append(("class:rule", cut_cells(place, self._columns)))
         out: StyleAndTextTuples = []
         for style, text in (*shown, *below):
             out += [("", "\n")] if out else []
@@ -123,27 +133,27 @@ class Question:
 
     @property
     def _columns(self) -> int:
-        return max(2, self._size()[1] - 1)
+        return max(2, self._view.size()[1] - 1)
 
     def _lines(self) -> list[tuple[str, str]]:
         columns = self._columns
         if self._broken[0] != columns:
             lines = self._body.split("\n") if self._body else []
-            cut = [(_STYLES.get(line[:1], ""), part) for line in lines for part in self._parts(line)]
+            cut = [(_STYLES.get(line[:1], ""), part) for line in lines for part in broken(_clean(line), columns)]
             self._broken = columns, cut
         return self._broken[1]
 
     def _below(self) -> list[tuple[str, str]]:
-        lines = [("bold", part) for part in self._parts(self._question.replace("\n", "\u240a"))]
+        columns, roomy = self._columns, self._view.roomy(ROOMY_ROWS)
+        lines = [("bold", part) for part in broken(_clean(self._question.replace("\n", "\u240a")), columns)]
         for n, answer in enumerate(self.answers):
             mark, style = ("> ", "class:menu.selected") if n == self.at else ("  ", "class:menu")
             about = f"  {answer.about}" if answer.about else ""
-            lines += [(style, part) for part in self._parts(f"{mark}{n + 1}. {answer.label}{about}")]
-        roomy = self._size()[0] >= 14
+            lines += [(style, part) for part in broken(_clean(f"{mark}{n + 1}. {answer.label}{about}"), columns)]
         if roomy:
             lines += [("class:queued", line) for line in self._outbox.queued()]
         if self.said or roomy:
-            lines += [("class:rule", part) for part in self._parts(self.said or self._keys())]
+            lines += [("class:rule", part) for part in wrapped(_clean(self.said or self._keys()), columns)]
         return lines
 
     def _keys(self) -> str:
@@ -151,12 +161,13 @@ class Question:
             return _KEYS
         return _SENDING_KEYS if self._outbox.open() else _DRAFT_KEYS
 
-    def _parts(self, line: str) -> list[str]:
-        return broken(unjoined(literal(line)).expandtabs(4), self._columns)
-
     def _room(self, below: Sequence[object]) -> int:
         """How many lines of the text there is room for, above the editor, its rules and the status bar."""
-        return max(1, self._size()[0] - len(below) - 6 - min(5, self._editor.text.count("\n")))
+        return max(1, self._view.size()[0] - len(below) - 5 - self._view.editor_rows())
+
+
+def _clean(line: str) -> str:
+    return unjoined(literal(line)).expandtabs(4)
 
 
 class _Number:
@@ -270,20 +281,17 @@ def _bind(keys: KeyBindings, names: Sequence[str], number: _Number, act: Callabl
 class Questioner:
     """Asks above the editor, one question after another. `pauses` is to be told of every key of the chat."""
 
-    def __init__(
-        self, stage: Stage, size: Callable[[], tuple[int, int]], view: View, editor: Editor, outbox: Outbox
-    ) -> None:
+    def __init__(self, stage: Stage, view: View, editor: Editor, outbox: Outbox) -> None:
         self.pauses = Pauses()
         self._stage = stage
         self._outbox = outbox
-        self._size = size
         self._view = view
         self._editor = editor
 
     async def confirm(self, question: str, body: str, answers: Sequence[Option]) -> str | None:
-        """Ask; None when the user left."""
+        """Ask, on a screen of its own where much is shown: the terminal keeps none of that. None when the user left."""
         async with self._stage.away():
-            asked, burst = Question(question, body, answers, self._size, self._editor, self._outbox), Burst()
+            asked, burst = Question(question, body, answers, self._view, self._editor, self._outbox), Burst()
             layout = make_layout(self._view, self._editor, asked.fragments)
 
             def pasted(event: KeyPressEvent) -> bool:
@@ -294,4 +302,5 @@ class Questioner:
                 burst.key(event)
 
             keys = question_keys(asked, self.pauses, self._editor, self._outbox, pasted)
-            return await run_on(self._stage, layout, keys, pressed, self._editor.buffer.insert_text)
+            left_over = self._editor.buffer.insert_text
+            return await run_on(self._stage, layout, keys, pressed, left_over, full=asked.tall)

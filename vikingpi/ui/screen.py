@@ -13,7 +13,7 @@ import termios
 import time
 from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.layout import Layout
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 ESCAPE_SECONDS = 0.05
 QUIET_SECONDS = 0.3
 CALM_SECONDS = 0.05
+_T = TypeVar("_T")
 
 
 class HeldOutput(Vt100_Output):
@@ -118,7 +119,7 @@ class InlineRenderer(Renderer):
         return sum(rows_of(row, columns) for row in rows) - len(rows)
 
 
-class InlineApplication(Application[int]):
+class InlineApplication(Application[_T]):
     """Draws anew once the size has been the same for a moment. tmux rewraps the screen at once but tells of a second
     change up to 250 ms late; what was drawn meanwhile would have an unknown shape, and erasing it could take lines of
     the scrollback along. `settled` is called when something can be drawn again.
@@ -256,13 +257,13 @@ class Pages:
     """Collects what is to be printed and prints it in one piece on the next turn of the event loop."""
 
     def __init__(self, refresh: Callable[[], None]) -> None:
-        self._application: InlineApplication | None = None
+        self._application: InlineApplication[int] | None = None
         self._refresh = refresh
         self._waiting: list[str] = []
         self._begun = False
         self._due = False
 
-    def attach(self, application: InlineApplication) -> None:
+    def attach(self, application: InlineApplication[int]) -> None:
         self._application = application
 
     def show(self, lines: Sequence[str], gap: bool) -> None:

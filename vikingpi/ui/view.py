@@ -118,24 +118,24 @@ class View:
         self._transcript = transcript
         self._editor = editor
         self._search = search
-        self._size = place.size
+        self.size = place.size
         self._glyphs = place.theme.glyphs
         self._live: tuple[int, list[Painted]] = (0, [])
         self._status: tuple[object, StyleAndTextTuples] = (None, [])
 
     def refresh(self) -> None:
         """Render the live part anew."""
-        columns = self._size()[1]
+        columns = self.size()[1]
         self._live = columns, [painted(line) for line in self._transcript.live(columns)]
 
     def live(self) -> StyleAndTextTuples:
         """Return the last lines of the live part, as many as there is room for when the screen shrinks to half its
         size: what leaves it by that could not be erased. A blank line is before them unless they go on with what is
         printed."""
-        rows, columns = self._size()
+        rows, columns = self.size()
         if self._live[0] != columns:
             self.refresh()
-        lines, queued, menu, editor = self._live[1], len(self.queued()), len(self._items()), self._editor_rows()
+        lines, queued, menu, editor = self._live[1], len(self.queued()), len(self._items()), self.editor_rows()
         rule = at_half(columns, columns)
         over = 2 + queued + rule + editor
         height = min((rows if self._transcript.ticking else rows // 2) - over, rows - over - 2 * rule - menu)
@@ -151,7 +151,7 @@ class View:
 
     def queued(self) -> list[str]:
         """Return a line for each text that waits."""
-        _, columns = self._size()
+        _, columns = self.size()
         inbox = self._app.parts.agent.inbox
         lines = [""] if inbox.steering or inbox.follow_ups else []
         lines += [f" steering: {safetext.one_line(text, columns)}" for text in inbox.steering]
@@ -164,7 +164,7 @@ class View:
 
     def rule(self, *, bottom: bool = False) -> StyleAndTextTuples:
         """Return the line above the editor, which says what runs, or the one below it."""
-        _, columns = self._size()
+        _, columns = self.size()
         line = self._glyphs.rule
         text = "" if bottom else cut_cells(self.activity.text(), max(0, columns - 6))
         head = f"{line}{line} {text} " if text else ""
@@ -180,13 +180,13 @@ class View:
     def status(self) -> StyleAndTextTuples:
         if self.figures is None:
             return []
-        about = self.figures, self.branch, self._size()[1]
+        about = self.figures, self.branch, self.size()[1]
         if self._status[0] != about:
             self._status = about, _bar(*about, self._glyphs)
         return self._status[1]
 
     def menu(self) -> StyleAndTextTuples:
-        _, columns = self._size()
+        _, columns = self.size()
         items = self._items()
         column = max((cells(item.label) for item, _ in items), default=0) + 2
         fragments: StyleAndTextTuples = []
@@ -205,18 +205,19 @@ class View:
 
     def editor_limit(self) -> int:
         """Return how many rows the editor may have."""
-        return max(1, min(EDITOR_ROWS, self._size()[0] // 3))
+        return max(1, min(EDITOR_ROWS, self.size()[0] // 3))
 
     def roomy(self, least: int = 8) -> bool:
         """Tell whether there is room for more than the editor and the status bar."""
-        return self._size()[0] >= least
+        return self.size()[0] >= least
 
     def _items(self) -> tuple[tuple[Item, bool], ...]:
-        rows, _ = self._size()
+        rows, _ = self.size()
         return self._editor.menu.window(self._editor.before_cursor, min(MENU_ROWS, max(1, rows - 6)))
 
-    def _editor_rows(self) -> int:
-        limit, columns = self.editor_limit(), max(1, self._size()[1] - 2)
+    def editor_rows(self) -> int:
+        """Return how many rows the editor has."""
+        limit, columns = self.editor_limit(), max(1, self.size()[1] - 2)
         used = 0
         for line in self._editor.text[: limit * columns].split("\n", limit):
             used += cells(line) // columns + 1
