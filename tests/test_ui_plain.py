@@ -112,6 +112,11 @@ def test_an_answer_that_says_nothing_is_no_success(content: tuple[TextPart | Thi
     assert err == "error: the model's answer is empty\nhint: ask again, or choose another model\n"
 
 
+def test_an_answer_before_the_last_that_says_nothing_is_warned_of() -> None:
+    told = "warning: the model's answer is empty\nhint: ask again, or choose another model\n"
+    assert run(FakeApp(replay(text_answer(""), text_answer("second"))), "a", "b") == (0, "second\n", told)
+
+
 @pytest.mark.parametrize("content", [(), (ThinkingPart("so much"),)], ids=["nothing", "thought"])
 def test_an_output_limit_before_the_first_word_is_named(content: tuple[ThinkingPart, ...]) -> None:
     code, out, err = run(FakeApp(replay(text_answer("", "length")._replace(content=content))), "a")

@@ -11,7 +11,7 @@ from vikingpi import safetext
 from vikingpi.app.limits import EXIT_CODE, Limiter, Limits
 from vikingpi.commands.host import Host
 from vikingpi.errors import VpiError
-from vikingpi.events import Event, LimitReached, RetryEnd
+from vikingpi.events import Event, LimitReached, Notice, RetryEnd
 from vikingpi.messages import AssistantMessage, ImagePart, TextPart
 from vikingpi.ui.lines import Line, failure_of, line_of, written
 
@@ -78,14 +78,17 @@ def write_answer(answer: AssistantMessage, out: TextIO) -> None:
 
 
 async def run_prompts(app: Host, prompts: Sequence[Prompt], limiter: Limiter) -> AssistantMessage | None:
-    """Submit the prompts in order, up to the first that fails or a limit, and return the last answer."""
+    """Submit the prompts in order, up to a failed request or a limit, and return the last answer; warn of others."""
     answer = None
-    for text, images in prompts:
+    for number, (text, images) in enumerate(prompts, 1):
         if limiter.exhausted():
             break
         answer = await app.submit(text, images)
         if answer is None or answer.stop_reason in ("error", "aborted"):
             break
+        failure = failure_of(answer)
+        if failure is not None and number < len(prompts):
+            app.emit(Notice(failure.text, "warning", failure.hint))
     return answer
 
 
