@@ -135,3 +135,33 @@ def test_alt_with_any_letter_leaves_no_list_and_refuses_no_question(terminal: Op
         t.wait("> xy", gone=True)
         t.send("\x1b")
         t.wait(still, gone=True)
+
+
+def test_a_line_that_ends_with_a_read_is_sent_only_if_nothing_follows() -> None:
+    line = "a line of text that nobody types within one read\r"
+    sent, pasted = keys(line), keys(line, line)
+    assert [each.key for each in sent].count(Keys.ControlM) == 1
+    assert [each.key for each in pasted].count(Keys.ControlM) == 1
+    assert text(pasted) == line.replace("\r", "\n") + line[:-1]
+
+
+@given(
+    st.lists(st.sampled_from(("a", "漢", " ", "\r", "\t", "word " * 12, "\x1b[31m", "\x03")), max_size=40),
+    st.integers(0, 300),
+)
+def test_a_paste_that_is_not_marked_is_whole_wherever_a_read_ends(pieces: list[str], at: int) -> None:
+    data = "".join(pieces)
+    pressed = keys(data[:at], data[at:])
+    lines = "".join("\r" if each.key == Keys.ControlM else each.data for each in pressed)
+    assert lines.replace("\n", "\r") == data.replace("\x1b[31m", "")
+
+
+def test_many_lines_that_are_pasted_without_marks_arrive_soon_and_are_not_sent(terminal: Open) -> None:
+    t = terminal()
+    pasted = "漢 a line\tof text\r" * 10_000
+    t.send(f"{pasted}THE END")
+    t.wait("THE END")
+    t.read(0.2)
+    assert t.sent() == []
+    t.send("\r")
+    assert t.wait_sent(1) == [pasted.replace("\r", "\n") + "THE END"]

@@ -19,6 +19,12 @@ LONGEST = 65_536
 _WHOLE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[()*+#%][0-9A-Z@]|[78=>])")
 _BEGUN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[()*+#%])?\Z")
 _NO_KEYS = (Keys.ScrollUp, Keys.ScrollDown)
+# What nobody types within one read: the first keys of it tell that it is a paste, the last may be Enter.
+_PASTED = re.compile(r"(?<=[^\x00-\x1f\x7f]{4})[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]{32,}(?=[^\x00-\x1f\x7f]|[\r\n\t])")
+_TEXT = "x"
+_PASTE = 32
+_KEYS_OR_TEXT = ("\r", "\t")
+_READ = 4096
 
 
 def is_alt(event: KeyPressEvent) -> bool:
@@ -29,7 +35,7 @@ def is_alt(event: KeyPressEvent) -> bool:
 
 class KeyParser(Vt100Parser):
     """Gives the keys in what was read. A character that comes in one read with an Escape before it was typed with Alt,
-    or is text: nothing but sequences is left out."""
+    or is text: nothing but sequences is left out. More than anybody types within a read is a paste, marked or not."""
 
     def __init__(self, feed_key_callback: Callable[[KeyPress], None]) -> None:
         super().__init__(feed_key_callback)
@@ -40,14 +46,20 @@ class KeyParser(Vt100Parser):
 
     def feed(self, data: str) -> None:
         held, self._held = self._held, ""
+        if held in _KEYS_OR_TEXT and data:
+            self._text(held)
+            held = ""
         data, at = held + data, 0
         while at < len(data) and not self._in_bracketed_paste:
             start = data.find(ESCAPE, at)
             if start < 0:
                 break
-            super().feed(data[at:start])
+            self._plain(data[at:start])
             at = self._escape(data, start, pressed=start == 0 and held == ESCAPE)
-        super().feed(data[at:])
+        if len(data) - at > _PASTE and data[-1] in _KEYS_OR_TEXT and not self._in_bracketed_paste:
+            # What follows tells whether it is part of a paste.
+            self._held, data = data[-1], data[:-1]
+        self._plain(data[at:])
 
     def flush(self) -> None:
         """Take what was held back for what it is: nothing has followed it."""
@@ -57,6 +69,30 @@ class KeyParser(Vt100Parser):
             self._call_handler(key or Keys.Escape, held if key else "")
             self.feed("" if key else held[1:])
         super().flush()
+
+    def _plain(self, text: str) -> None:
+        """Take what has no sequence in it. Many characters at once are given as one: to insert them one by one would
+        take minutes for a megabyte."""
+        at = 0
+        while not self._in_bracketed_paste and (found := _PASTED.search(text, at)) is not None:
+            self._singly(text[at : found.start()])
+            self._text(found.group())
+            at = found.end()
+        if at:
+            self._singly(text[at:])
+        else:
+            super().feed(text)
+
+    def _singly(self, text: str) -> None:
+        """Take what stands around pasted text: a tab completes nothing there."""
+        first, *others = text.split("\t")
+        super().feed(first)
+        for other in others:
+            self._text("\t")
+            super().feed(other)
+
+    def _text(self, text: str) -> None:
+        self.feed_key_callback(KeyPress(_TEXT, text.replace("\r\n", "\n").replace("\r", "\n")))
 
     def _escape(self, data: str, start: int, *, pressed: bool) -> int:
         """Take what begins with an Escape, one that was `pressed` where no sequence does; return where it ends."""
@@ -82,6 +118,11 @@ class KeyInput(Vt100Input):
     def __init__(self, stdin: TextIO) -> None:
         super().__init__(stdin)
         self.vt100_parser = KeyParser(self._buffer_key)
+
+    def read_keys(self) -> list[KeyPress]:
+        self.vt100_parser.feed(self.stdin_reader.read(_READ))
+        keys, self._buffer = self._buffer, []
+        return keys
 
     def _buffer_key(self, key: KeyPress) -> None:
         self._buffer.append(key)
