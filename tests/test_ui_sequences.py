@@ -158,7 +158,7 @@ def test_a_paste_that_is_not_marked_is_whole_wherever_a_read_ends(pieces: list[s
 
 def test_many_lines_that_are_pasted_without_marks_arrive_soon_and_are_not_sent(terminal: Open) -> None:
     t = terminal()
-    pasted = "漢 a line\tof text\r" * 10_000
+    pasted = "漢 a line\tof text\r" * 40_000
     t.send(f"{pasted}THE END")
     t.wait("THE END")
     t.read(0.2)

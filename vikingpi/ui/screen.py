@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import termios
 import time
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 ESCAPE_SECONDS = 0.05
 QUIET_SECONDS = 0.3
 CALM_SECONDS = 0.05
+DRAWN_SECONDS = 0.5
 _T = TypeVar("_T")
 
 
@@ -146,6 +148,7 @@ class InlineApplication(Application[_T]):
         self._mode: list[Any] | None = None
         self._size = output.get_size()
         self._quiet_until = 0.0
+        self._drawn = 0.0
         self._quiet_seconds = output.quiet_seconds
 
     def quiet(self) -> bool:
@@ -231,8 +234,16 @@ class InlineApplication(Application[_T]):
         if render_as_done:
             self.inline.rewrapped()
             super()._redraw(render_as_done)
+        elif self._is_behind():
+            asyncio.get_running_loop().call_later(CALM_SECONDS, self.invalidate)
         elif not self.quiet():
+            self._drawn = time.monotonic()
             self._draw(super()._redraw)
+
+    def _is_behind(self) -> bool:
+        """Tell whether more was typed or pasted that is to be taken first; now and then it is drawn all the same."""
+        soon = time.monotonic() - self._drawn < DRAWN_SECONDS
+        return soon and self.is_running and bool(select.select([self.input.fileno()], [], [], 0)[0])
 
     def _on_resize(self) -> None:
         self._quiet_until = time.monotonic() + self._quiet_seconds

@@ -25,6 +25,7 @@ _TEXT = "x"
 _PASTE = 32
 _KEYS_OR_TEXT = ("\r", "\t")
 _READ = 4096
+_MOST_AT_ONCE = 262_144
 
 
 def is_alt(event: KeyPressEvent) -> bool:
@@ -120,7 +121,10 @@ class KeyInput(Vt100Input):
         self.vt100_parser = KeyParser(self._buffer_key)
 
     def read_keys(self) -> list[KeyPress]:
-        self.vt100_parser.feed(self.stdin_reader.read(_READ))
+        data = read = self.stdin_reader.read(_READ)
+        while len(read) > _PASTE and len(data) < _MOST_AT_ONCE:
+            data += (read := self.stdin_reader.read(_READ))
+        self.vt100_parser.feed(data)
         keys, self._buffer = self._buffer, []
         return keys
 
