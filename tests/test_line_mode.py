@@ -85,6 +85,8 @@ def test_an_interrupt_on_a_terminal_that_only_prints_says_how_to_go_on(tmp_path:
         tty = Tty(runs, "--store", "off", env={"TERM": "dumb"})
         try:
             tty.wait("\n>")
+            tty.send("/modle\n")
+            tty.wait("error: there is no /modle; did you mean /model?\nhint: a blank in front sends it to the model")
             tty.send("SAY: hello\n")
             tty.wait("\nhello")
             tty.process.send_signal(signal.SIGINT)

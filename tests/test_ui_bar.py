@@ -11,7 +11,7 @@ from vikingpi.events import StoreState
 from vikingpi.ui.files import FileIndex, at_source, listed, path_source
 from vikingpi.ui.history import PromptHistory, history_name
 from vikingpi.ui.input import typed
-from vikingpi.ui.menu import Item, Menu, command_in, command_source, items_for
+from vikingpi.ui.menu import Item, Menu, command_in, command_source, items_for, slip_in
 from vikingpi.ui.status import Part, fit, git_branch, parts_of, store_text
 from vikingpi.ui.theme import choose_theme
 
@@ -260,3 +260,30 @@ def test_paths_are_listed_by_their_beginning(tmp_path: Path) -> None:
     source = path_source(lambda: tmp_path, "cat s")
     assert [item.insert for item in source("cat src").items] == ["src/"]
     assert source("dog s").items == source("cat s and").items == ()
+
+
+def test_templates_and_skills_are_offered_beside_commands() -> None:
+    others = (("note", "take a note"), ("skill:new", "make it new"))
+    assert [item.label for item in items_for(COMMANDS, "/n", others)] == ["/new", "/name", "/note"]
+    assert items_for(COMMANDS, "/sk", others) == (Item("/skill:new", "make it new", "/skill:new"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "slip"),
+    [
+        ("/reesume", "there is no /reesume; did you mean /resume?"),
+        ("/reesume 12ab", "there is no /reesume; did you mean /resume?"),
+        ("/skill:reviw the code", "there is no /skill:reviw; did you mean /skill:review?"),
+        ("/clear", "there is no /clear; /help lists what there is"),
+        ("/resume", ""),
+        ("/skill:review x", ""),
+        ("/etc/hosts", ""),
+        ("/tmp is full", ""),
+        ("/", ""),
+        (" /reesume", ""),
+        ("/Users", ""),
+        ("resume", ""),
+    ],
+)
+def test_a_slip_in_the_name_of_a_command_is_told_from_a_prompt(text: str, slip: str) -> None:
+    assert slip_in(["new", "resume", "skill:review"], text) == slip

@@ -251,3 +251,23 @@ def test_escapes_within_a_burst_do_not_stop_what_runs(terminal: Open) -> None:
     t.wait("green")
     t.read(0.3)
     assert "working" in t.text()
+
+
+# commands
+
+
+def test_a_slip_in_a_command_stays_in_the_editor_and_other_slashes_are_sent(terminal: Open) -> None:
+    t = terminal(columns=100)
+    t.send("/modle fake\r")
+    t.wait("there is no /modle; did you mean /model? (a blank in front sends it)")
+    assert t.editor() == "/modle fake"
+    assert t.sent() == []
+    t.send("\x01 \x05\r")
+    assert t.wait_sent(1) == [" /modle fake"]
+    t.settle()
+    for count, text in enumerate(("/etc/hosts is odd", "/review all"), 2):
+        t.send(f"{text}\r")
+        assert t.wait_sent(count)[-1] == text
+        t.settle()
+    t.send("/rev")
+    t.wait("/review  look at the changes")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vikingpi.agent.inbox import Inbox
+from vikingpi.agent.templates import Library, Template
 from vikingpi.app.shell import ShellRun
 from vikingpi.command import Command
 from vikingpi.commands.chooser import Asker, Chooser
@@ -217,6 +218,7 @@ class FakeApp:
         self.sessions = 1
         self.aborted = asyncio.Event()
         self.shell = FakeShell(Path.cwd())
+        self.library = Library({"review": Template("review", "look at the changes", "")})
         self._play = play
         self._listeners: list[Callable[[Event], None]] = []
         self._busy = asyncio.Lock()

@@ -230,6 +230,14 @@ class Shell(Protocol):
     def cancel(self) -> None: ...
 
 
+class Called(Protocol):
+    """Templates and skills."""
+
+    def names(self) -> Sequence[tuple[str, str]]:
+        """Return what `/name` calls beside commands, each with what it is for."""
+        ...
+
+
 class Host(Protocol):
     """One open session at a time; prompts run one after another. `asker` is None where nobody can be asked,
     `chooser` where there are no lists to choose from."""
@@ -249,6 +257,9 @@ class Host(Protocol):
 
     @property
     def shell(self) -> Shell: ...
+
+    @property
+    def library(self) -> Called: ...
 
     def subscribe(self, listener: Callable[[Event], None]) -> None: ...
 

@@ -58,7 +58,8 @@ def misc_commands(app: Host) -> tuple[Command, ...]:
     """Return /exit, /help and /quit."""
 
     async def show_help(argument: str) -> str:
-        lines = [f"- `/{command.name}` - {command.description}" for command in app.commands]
+        named = (*((command.name, command.description) for command in app.commands), *app.library.names())
+        lines = [f"- `/{name}` - {about}" for name, about in named]
         return "\n".join([*lines, "", KEYS.strip()])
 
     async def leave(argument: str) -> str:

@@ -20,7 +20,7 @@ from vikingpi.ui.input import user_command
 from vikingpi.ui.interrupts import Interrupts
 from vikingpi.ui.keys import TWICE_SECONDS, Actions
 from vikingpi.ui.lines import Line
-from vikingpi.ui.menu import Source, command_in
+from vikingpi.ui.menu import Source, command_in, names_of, slip_in
 from vikingpi.values import NamedTuple
 
 HINT_SECONDS = 3.0
@@ -53,10 +53,13 @@ class Doer:
                 self.hint("one command at a time: Esc ends the one that runs", HINT_SECONDS)
             return
         called = command_in(desk.app.commands, text)
-        if called is None:
-            desk.work.prompt(text, last=last)
-        else:
+        if called is not None:
             desk.work.command(*called)
+        elif slip := slip_in(names_of(desk.app), text):
+            desk.editor.put_back([text])
+            self.hint(f"{slip} (a blank in front sends it)", HINT_SECONDS)
+        else:
+            desk.work.prompt(text, last=last)
 
     def abort(self) -> None:
         """End the user's own command if one runs, else what the agent does."""

@@ -116,7 +116,7 @@ def make_desk(
     pages = Pages(lambda: view.refresh())
     printer = Printer(pages.show, lambda: terminal.size()[1], Painter(terminal.theme))
     transcript = Transcript(printer)
-    menu = Menu([command_source(lambda: app.commands), at_source(FileIndex(folder, listed), folder)])
+    menu = Menu([command_source(lambda: app.commands, app.library.names), at_source(FileIndex(folder, listed), folder)])
     editor = Editor(history, menu)
     search = Search(editor)
     view = View(app, transcript, editor, search, terminal)

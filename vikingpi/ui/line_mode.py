@@ -16,7 +16,7 @@ from vikingpi.errors import VpiError
 from vikingpi.messages import AssistantMessage, ImagePart
 from vikingpi.ui.input import user_command
 from vikingpi.ui.lines import Line, failure_of, line_of, written
-from vikingpi.ui.menu import command_in
+from vikingpi.ui.menu import command_in, names_of, slip_in
 from vikingpi.ui.plain import Prompt, hint_of, write
 from vikingpi.ui.rows import command_rows, results
 
@@ -212,6 +212,9 @@ async def _answer(app: Host, talk: _Talk, text: str, images: Sequence[ImagePart]
             command, argument = called
             if shown := await command.run(argument):
                 talk.say(safetext.plain(shown))
+            return
+        if slip := "" if images else slip_in(names_of(app), text):
+            talk.line(Line(slip, "error", "a blank in front sends it to the model"))
             return
         failure = failure_of(await app.submit(text, images), hint_of(app))
     except VpiError as error:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from vikingpi.command import Command
+from vikingpi.commands.host import Host
 from vikingpi.safetext import is_seen
 from vikingpi.values import NamedTuple
 
@@ -29,19 +31,17 @@ class Offer(NamedTuple):
 
 Source = Callable[[str], Offer]
 NOTHING = Offer()
+_CALL = re.compile(r"/([a-z][a-z:_-]*)(?:\s+(.*))?\Z", re.DOTALL)
 
 
-def items_for(commands: tuple[Command, ...], text: str) -> tuple[Item, ...]:
-    """Return what completes `text`, the whole text before the cursor."""
+def items_for(commands: tuple[Command, ...], text: str, others: Sequence[tuple[str, str]] = ()) -> tuple[Item, ...]:
+    """Return what completes `text`, the whole text before the cursor; `others` can be called beside commands."""
     if not text.startswith("/") or "\n" in text:
         return ()
     name, space, argument = text[1:].partition(" ")
     if not space:
-        return tuple(
-            Item(f"/{command.name}", command.description, f"/{command.name}")
-            for command in commands
-            if command.name.startswith(name) and is_seen(command.name)
-        )
+        named = [*((command.name, command.description) for command in commands), *others]
+        return tuple(Item(f"/{one}", about, f"/{one}") for one, about in named if one.startswith(name) and is_seen(one))
     offered = next((c.complete() for c in commands if c.name == name and c.complete is not None), ())
     words = [word for word in offered if is_seen(word)]
     wanted = argument.lower()
@@ -52,9 +52,11 @@ def items_for(commands: tuple[Command, ...], text: str) -> tuple[Item, ...]:
     return tuple(Item(word, "", f"/{name} {word}") for word in found)
 
 
-def command_source(commands: Callable[[], tuple[Command, ...]]) -> Source:
-    """Offer commands and their arguments."""
-    return lambda text: Offer(0, items_for(commands(), text), sends=True)
+def command_source(
+    commands: Callable[[], tuple[Command, ...]], others: Callable[[], Sequence[tuple[str, str]]] = tuple
+) -> Source:
+    """Offer commands and their arguments, and what else can be called."""
+    return lambda text: Offer(0, items_for(commands(), text, others()), sends=True)
 
 
 def command_in(commands: tuple[Command, ...], text: str) -> tuple[Command, str] | None:
@@ -66,6 +68,24 @@ def command_in(commands: tuple[Command, ...], text: str) -> tuple[Command, str] 
         if command.name == name:
             return command, argument.strip()
     return None
+
+
+def names_of(app: Host) -> list[str]:
+    """Return all that `/name` can call."""
+    return [*(command.name for command in app.commands), *(name for name, _ in app.library.names())]
+
+
+def slip_in(names: Sequence[str], text: str) -> str:
+    """Say what is wrong with a text that is meant as a command and calls none; empty for what goes to the model."""
+    import difflib
+
+    called = _CALL.match(text)
+    if called is None or called[1] in names:
+        return ""
+    near = difflib.get_close_matches(called[1], names, n=1, cutoff=0.75)
+    if near:
+        return f"there is no /{called[1]}; did you mean /{near[0]}?"
+    return "" if called[2] else f"there is no /{called[1]}; /help lists what there is"
 
 
 class Menu:
