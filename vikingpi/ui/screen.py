@@ -234,9 +234,11 @@ class InlineApplication(Application[_T]):
         if render_as_done:
             self.inline.rewrapped()
             super()._redraw(render_as_done)
+        elif self.quiet():
+            pass
         elif self._is_behind():
             asyncio.get_running_loop().call_later(CALM_SECONDS, self.invalidate)
-        elif not self.quiet():
+        else:
             self._drawn = time.monotonic()
             self._draw(super()._redraw)
 
