@@ -250,6 +250,7 @@ def test_text_that_is_typed_when_a_question_opens_answers_nothing_and_enter_queu
         assert "it is sent after this call; now answer the question" in screen
         assert "4. no, and say why" in screen
         assert "OV -" in screen
+        assert "working" in screen and "esc aborts" not in "\n".join(tty.screen.display)
         for _ in range(2):
             tty.read(0.9)
             tty.send("\r")
@@ -294,6 +295,18 @@ def test_what_may_be_meant_as_an_answer_and_a_command_are_not_sent_and_that_is_s
         tty.send("3")
         tty.wait("refused this call")
         tty.wait("> one\n  two\n  three\n\nNoted.")
+
+
+def test_an_answer_that_was_chosen_after_a_pause_needs_no_other_and_one_too_soon_is_told(tmp_path: Path) -> None:
+    with asked(tmp_path, "RUN: touch made") as (runs, tty):
+        tty.send("\r")
+        tty.wait("that came too soon to be an answer")
+        tty.read(0.9)
+        for key in ("\x1b[B", "\x1b[B", "\r"):
+            tty.send(key)
+            tty.read(0.1)
+        tty.wait("refused this call")
+        assert not (runs.work / "made").exists()
 
 
 def test_keys_without_a_pause_or_with_others_around_them_are_no_answer(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ _STYLES = {"+": "fg:ansigreen", "-": "fg:ansired"}
 _KEYS = "a number, or Up and Down and Enter, answers; Esc refuses"
 _SENDING_KEYS = "Enter sends what you typed, the question stays; Up and Down choose an answer; Esc refuses"
 _DRAFT_KEYS = "Up and Down and Enter answer; what you type stays in the editor; Esc refuses"
+_TOO_SOON = "that came too soon to be an answer: press it again after a moment"
 _ANSWERS = frozenset(("y", "n", "yes", "no"))
 
 
@@ -80,6 +81,7 @@ class Question:
         self.first = 0
         self.said = ""
         self.preselects = True
+        self.meant = False
         self.opened = time.monotonic()
         self._chosen: int | None = None
         self._question = question
@@ -95,13 +97,15 @@ class Question:
         preselected = 0 if self.preselects and not self._editor.text else None
         return preselected if self._chosen is None else self._chosen
 
-    def move(self, step: int) -> None:
+    def move(self, step: int, *, meant: bool) -> None:
+        """Choose another answer; one that was `meant` is given by Enter without a pause."""
+        self.meant = self.meant or meant
         at = -1 if self.at is None else self.at
         self._chosen = max(0, min(len(self.answers) - 1, at + step))
 
     def typed(self, text: str) -> None:
         """Put a text into the draft."""
-        self._chosen = None
+        self._chosen, self.meant = None, False
         self._editor.buffer.insert_text(text)
 
     @property
@@ -223,12 +227,13 @@ def question_keys(
     """Bind the keys of a question; the application's result is the key of the answer or None.
 
     A number answers after a pause, where nothing follows it and there is no draft. So does Enter after a pause, where
-    there is no draft or an answer was chosen; else it sends the draft. `pasted` tells an Enter within a paste.
+    there is no draft, or at once when an answer was chosen after one; else it sends the draft. `pasted` tells an Enter
+    within a paste.
     """
     keys, number, send = KeyBindings(), _Number(question), partial(send_draft, question, editor, outbox)
     acts: dict[tuple[str, ...], Callable[[], None]] = {
-        ("up",): partial(question.move, -1),
-        ("down",): partial(question.move, 1),
+        ("up",): lambda: question.move(-1, meant=pauses.since(question.opened)),
+        ("down",): lambda: question.move(1, meant=pauses.since(question.opened)),
         ("pageup",): partial(question.turn, -1),
         ("pagedown",): partial(question.turn, 1),
         ("c-j",): partial(question.typed, "\n"),
@@ -248,8 +253,10 @@ def question_keys(
             question.typed("\n")
         elif question.at is None:
             send()
-        elif alone and pauses.since(question.opened):
+        elif alone and (question.meant or pauses.since(question.opened)):
             event.app.exit(result=question.answers[question.at].key)
+        else:
+            question.said = _TOO_SOON
 
     @keys.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
@@ -303,4 +310,8 @@ class Questioner:
 
             keys = question_keys(asked, self.pauses, self._editor, self._outbox, pasted)
             left_over = self._editor.buffer.insert_text
-            return await run_on(self._stage, layout, keys, pressed, left_over, full=asked.tall)
+            self._view.activity.asking = True
+            try:
+                return await run_on(self._stage, layout, keys, pressed, left_over, full=asked.tall)
+            finally:
+                self._view.activity.asking = False

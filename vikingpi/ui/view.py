@@ -33,10 +33,11 @@ FRAME_SECONDS = 0.05
 
 
 class Activity:
-    """What runs and since when; empty while nothing does."""
+    """What runs and since when; empty while nothing does. `asking` while a question is open."""
 
     def __init__(self, spinner: str) -> None:
         self.what = ""
+        self.asking = False
         self._spinner = spinner
         self._since = 0.0
         self._until = 0.0
@@ -79,10 +80,11 @@ class Activity:
         if not self.what:
             return ""
         spinner = self._spinner[int(now * 10) % len(self._spinner)]
+        escape = "" if self.asking else " · esc aborts"  # there it refuses
         if now < self._until:
-            return f"{spinner} {self.what} {seconds(1000 * (self._until - now))} · esc aborts"
+            return f"{spinner} {self.what} {seconds(1000 * (self._until - now))}{escape}"
         elapsed = int(now - self._since)
-        return f"{spinner} {self.what}{f' {seconds(1000 * elapsed)}' if elapsed else ''} · esc aborts"
+        return f"{spinner} {self.what}{f' {seconds(1000 * elapsed)}' if elapsed else ''}{escape}"
 
     def _change(self, what: str, delay: float = 0.0) -> None:
         self.what = what
