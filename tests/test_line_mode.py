@@ -28,7 +28,7 @@ def asked_on_a_line(folder: Path, *prompts: str) -> Generator[tuple[Lab, Tty]]:
 def test_on_a_terminal_that_only_prints_a_line_answers(tmp_path: Path, line: str, *, runs_it: bool) -> None:
     with asked_on_a_line(tmp_path, "RUN: touch made") as (runs, tty):
         screen = tty.text()
-        assert "\ntouch made\nRun this command? [y] yes  [a] yes, and do not ask again  [N] no  [w] no, and" in screen
+        assert "\ntouch made\nRun this command?\n[y] yes  [a] yes, and do not ask again  [N] no  [w] no, and" in screen
         tty.send(f"{line}\n")
         tty.wait("\nNoted.")
         assert (runs.work / "made").exists() is runs_it
@@ -44,7 +44,7 @@ def test_there_always_holds_and_a_change_is_shown_and_why_not_is_told(tmp_path: 
         tty.wait("Noted.\n> RUN: echo x >> made\n$ echo x >> made\n(no output)\nNoted.")
         assert (runs.work / "made").read_text() == "x\nx\n"
         tty.send('CALL: write {"path": "b", "content": "one"}\n')
-        tty.wait("\n+1 one\nwrite b? [y] yes")
+        tty.wait("\n+1 one\nwrite b?\n[y] yes")
         tty.send("w\n")
         tty.wait("The model reads it.")
         tty.send("two is better\n")

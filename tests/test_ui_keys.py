@@ -106,6 +106,27 @@ def test_history_is_searched_and_an_unused_draft_comes_back(terminal: Open) -> N
     assert len(t.sent()) == 2
 
 
+def test_up_and_down_go_through_all_of_the_history_past_what_a_menu_would_complete(
+    terminal: Open, tmp_path: Path
+) -> None:
+    project(tmp_path)
+    t = terminal("project")
+    texts = ("SAY first", "/help", "SAY see @", "SAY last")
+    for text in texts:
+        t.send(text)
+        t.wait(f"> {text}")
+        t.send("\x1b")
+        t.read(0.2)
+        t.send("\r")
+        t.settle()
+    for text in texts[::-1]:
+        t.send("\x1b[A")
+        t.wait(f"> {text}\n──")
+    for text in texts[1:]:
+        t.send("\x1b[B")
+        t.wait(f"> {text}\n──")
+
+
 def test_the_text_is_edited_by_another_program(terminal: Open, tmp_path: Path) -> None:
     script = tmp_path / "editor"
     script.write_text('#!/bin/sh\necho "editing"; cat "$1"; printf "SAY from outside" > "$1"\n')

@@ -244,6 +244,22 @@ def _bind_menu(keys: KeyBindings, editor: Editor, actions: Actions) -> None:
         elif len(beginning) > len(editor.before_cursor) - offer.start:
             editor.complete(offer.items[0]._replace(insert=beginning))
 
+    def recall(back: Callable[[], None]) -> None:
+        """Go through the history: what is found there is not being typed, so nothing completes it."""
+        before = editor.text
+        back()
+        if editor.text != before:
+            editor.menu.offer(editor.before_cursor)
+            editor.menu.dismiss()
+
+    @keys.add("up", filter=~showing)
+    def _(event: KeyPressEvent) -> None:
+        recall(lambda: editor.buffer.auto_up(event.arg))
+
+    @keys.add("down", filter=~showing)
+    def _(event: KeyPressEvent) -> None:
+        recall(lambda: editor.buffer.auto_down(event.arg))
+
     @keys.add("up", filter=showing)
     def _(event: KeyPressEvent) -> None:
         editor.menu.move(-1)

@@ -149,7 +149,7 @@ class _Questions:
             if body:
                 self._talk.say("\n".join(map(safetext.literal, body.split("\n"))))
             while True:
-                self._talk.say(f"{asked} {offered}: ", end="")
+                self._talk.say(f"{asked}\n{offered}: ", end="")
                 lines = await self._lines.answer()
                 if None in lines:
                     self._lines.keep(lines)
@@ -192,6 +192,7 @@ async def run_lines(
             talk.say(PROMPT, end="")
             line = await lines.next()
             if line is None:
+                talk.say("")
                 break
             if early:  # its echo stands further up
                 talk.say(safetext.literal(line))
