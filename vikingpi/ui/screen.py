@@ -137,6 +137,7 @@ class InlineApplication(Application[_T]):
             color_depth=output.default_color_depth,
             erase_when_done=True,
             terminal_size_polling_interval=None,
+            max_render_postpone_time=None,
         )
         self.held_output = output
         self.inline = InlineRenderer(self._merged_style, output)
