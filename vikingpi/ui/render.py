@@ -6,6 +6,7 @@ Whatever the input says, also as an entity or percent-encoded, the codes of styl
 from __future__ import annotations
 
 import io
+from copy import copy
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -14,7 +15,7 @@ from vikingpi.ui.blocks import Block
 from vikingpi.ui.theme import Depth, Theme
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from rich.color import ColorSystem
     from rich.console import Console, JustifyMethod, RenderableType
@@ -36,7 +37,7 @@ _ENDS = "\n*/-->"  # of a comment that is still open: without an end some langua
 
 def preload() -> None:
     """Import what rendering needs, ahead of its first use."""
-    _markdown_class()
+    _markdown("default")
 
 
 class Painter:
@@ -61,7 +62,7 @@ class Painter:
     def markdown(self, text: str, columns: int) -> list[str]:
         """Render Markdown at a width."""
         console = _console(self.theme.depth, columns)
-        return _trim(_lines(console, self.theme.depth, _markdown_class()(text, code_theme=self.theme.code)))
+        return _trim(_lines(console, self.theme.depth, _markdown(self.theme.code)(text)))
 
     def code(self, text: str, info: str, columns: int, before: str = "") -> list[str]:
         """Highlight code that has other code before it; blank lines are kept, long lines are wrapped."""
@@ -142,18 +143,36 @@ def _trim(lines: list[str]) -> list[str]:
 
 
 @cache
-def _markdown_class() -> type[Markdown]:
+def _markdown(code_theme: str) -> Callable[[str], Markdown]:
+    """Return what reads Markdown. Parsers take as long to be made as a paragraph to be read: there is one."""
     from markdown_it import MarkdownIt
-    from rich import markdown
-    from rich.syntax import Syntax
-    from rich.table import Table
-    from rich.text import Text
 
     class AsWritten(MarkdownIt):
         def normalizeLinkText(self, link: str) -> str:
             return link
 
     parser = AsWritten().enable("strikethrough").enable("table").disable(["html_block", "html_inline"])
+    bare = _answer_class()("", code_theme=code_theme, hyperlinks=False)
+
+    def read(markup: str) -> Markdown:
+        answer = copy(bare)
+        answer.markup, answer.parsed = markup, parser.parse(markup)
+        for token in answer.parsed:
+            for child in token.children or ():
+                child.content = literal(child.content)  # entities are decoded by now; lines are broken next
+                if child.type == "softbreak":
+                    child.type = "hardbreak"
+        return answer
+
+    return read
+
+
+@cache
+def _answer_class() -> type[Markdown]:
+    from rich import markdown
+    from rich.syntax import Syntax
+    from rich.table import Table
+    from rich.text import Text
 
     class LeftHeading(markdown.Heading):
         LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = dict.fromkeys(markdown.Heading.LEVEL_ALIGN, "left")
@@ -190,14 +209,5 @@ def _markdown_class() -> type[Markdown]:
             "fence": PlainCode,
             "code_block": PlainCode,
         }
-
-        def __init__(self, markup: str, code_theme: str) -> None:
-            super().__init__("", code_theme=code_theme, hyperlinks=False)
-            self.markup, self.parsed = markup, parser.parse(markup)
-            for token in self.parsed:
-                for child in token.children or ():
-                    child.content = literal(child.content)  # entities are decoded by now; lines are broken next
-                    if child.type == "softbreak":
-                        child.type = "hardbreak"
 
     return Answer

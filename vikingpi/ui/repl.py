@@ -35,8 +35,8 @@ from vikingpi.ui.printed import printed_lines
 from vikingpi.ui.render import preload
 from vikingpi.ui.rows import Row
 from vikingpi.ui.status import git_branch
-from vikingpi.ui.view import FRAME_SECONDS
 
+FRAME_SECONDS = 0.05
 FIGURES_SECONDS = 0.2
 SLOWEST_FRAME = 0.5
 _FIGURES_CHANGE = (AgentSettled, BoundaryAdvanced, BoundaryReset, CompactionEnd, MessageEnd, StoreState)
