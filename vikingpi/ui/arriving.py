@@ -35,7 +35,7 @@ class Arriving:
 
     def give(self) -> None:
         """Print what of the open block cannot change any more: lines of code, items, rows of a paragraph."""
-        for block in self._splitter.give():
+        for block in self._splitter.give(LIVE_ROWS):  # colouring code means reading what is before it again
             self._printer.block(block)
         columns, block = self._printer.columns(), self._splitter.open
         if self._seen[1] != columns:

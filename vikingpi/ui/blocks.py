@@ -8,7 +8,7 @@ from typing import Literal
 from vikingpi.values import NamedTuple
 
 LONGEST_FENCE = 60
-CONTEXT = 30
+CONTEXT = 20
 
 _BULLET = re.compile(r"( {0,3})(?:[-*+]|(\d{1,9})[.)])(?:\s|$)")
 _FENCE = re.compile(r"( *)(`{3,}|~{3,})(.*)")
@@ -100,9 +100,9 @@ class Splitter:
             self._partial.add(other)
         return self._take()
 
-    def give(self) -> tuple[Block, ...]:
-        """Return what of the open block cannot change any more: lines of code, items of a list."""
-        if self._fence is not None and self._lines:
+    def give(self, least: int = 1) -> tuple[Block, ...]:
+        """Return what of the open block cannot change any more: lines of code, `least` of them, or items of a list."""
+        if self._fence is not None and len(self._lines) >= least:
             self._code(self._fence, ends=False)
         elif self._list is not None and self._list.last:
             items, self._lines = self._lines[: self._list.last], self._lines[self._list.last :]
