@@ -120,6 +120,22 @@ def test_no_row_is_shortened_at_its_end_alone(terminal: Open) -> None:
     assert re.findall(rb"\x1b\[K(?!\x1b\[C\x1b\[J)", t.raw) == []
 
 
+def test_a_terminal_that_cuts_its_rows_keeps_what_is_printed(terminal: Open) -> None:
+    t = terminal(XTERM_VERSION="XTerm(390)")
+    t.send("CODE 20\r")
+    t.wait("value_19 = 19")
+    t.send("LINES 200\r")
+    t.wait("w40 ")
+    for columns in (60, 44, 80, 50, 100, 44):
+        t.resize(columns, 24)
+        t.read(0.2)
+    t.wait("w199")
+    t.read(0.2)
+    words = " ".join(t.everything()).split()
+    assert [word for word in words if re.fullmatch(r"w\d+", word)] == [f"w{n}" for n in range(200)]
+    assert t.text().count("OV ✓") == 1
+
+
 @pytest.mark.parametrize(
     ("widths", "columns", "rows"), [([], 9, 1), ([1] * 80, 40, 2), ([1] * 81, 40, 3), ([2, 0] * 40, 27, 4)]
 )

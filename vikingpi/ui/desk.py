@@ -47,8 +47,7 @@ def open_terminal(setting: str, env: Mapping[str, str]) -> Terminal:
     """Make the terminal of this process, coloured as the setting and the environment say."""
     theme = choose_theme(setting, env, sys.stdout.encoding)
     teach_terminal_keys()
-    multiplexed = bool(env.get("TMUX") or env.get("STY"))
-    output = make_output(sys.stdout, env.get("TERM", ""), colour=theme.depth != "none", multiplexed=multiplexed)
+    output = make_output(sys.stdout, env.get("TERM", ""), colour=theme.depth != "none", env=env)
     return Terminal(theme, output, KeyInput(sys.stdin))
 
 

@@ -12,7 +12,7 @@ import select
 import signal
 import termios
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,6 +42,7 @@ class HeldOutput(Vt100_Output):
     to (mode 2026) shows at once."""
 
     quiet_seconds = CALM_SECONDS
+    rewraps = True
     trimmed = False
     _holds = 0
 
@@ -112,7 +113,7 @@ class InlineRenderer(Renderer):
         """Correct the cursor's row: rows that are now too long have become several. Return how many there are more."""
         last, before, columns = self._last_screen, self._last_size, self._held.get_size().columns
         seen = self._style_string_has_style
-        if last is None or before is None or seen is None or columns >= before.columns:
+        if last is None or before is None or seen is None or columns >= before.columns or not self._held.rewraps:
             return 0
         x, y = self._cursor_pos
         rows = [written(last.data_buffer[row], seen) for row in range(max(last.height, y + 1))]
@@ -305,11 +306,15 @@ class Pages:
         return False
 
 
-def make_output(stdout: Any, term: str, *, colour: bool, multiplexed: bool) -> HeldOutput:
-    """Make the output for a terminal, which may be one of tmux or screen; it never asks where the cursor is."""
+def make_output(stdout: Any, term: str, *, colour: bool, env: Mapping[str, str]) -> HeldOutput:
+    """Make the output for a terminal, which may be one of tmux or screen; it never asks where the cursor is.
+
+    A terminal that becomes narrower wraps its rows; xterm, GNU screen and the console of Linux cut them.
+    """
     depth = None if colour else ColorDepth.DEPTH_1_BIT
     output = HeldOutput.from_pty(stdout, term=term, default_color_depth=depth)
     assert isinstance(output, HeldOutput)
     output.enable_cpr = False
-    output.quiet_seconds = QUIET_SECONDS if multiplexed else CALM_SECONDS
+    output.quiet_seconds = QUIET_SECONDS if env.get("TMUX") or env.get("STY") else CALM_SECONDS
+    output.rewraps = bool(env.get("TMUX")) or not (env.get("STY") or env.get("XTERM_VERSION") or term == "linux")
     return output
