@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import signal
 import unicodedata
 from pathlib import Path
 
@@ -114,7 +115,10 @@ def test_nothing_typed_is_lost_whenever_it_is_aborted(terminal: Open, seed: int)
     t.send("\r")
     t.wait_sent(1)
     t.read(chance.uniform(0, 0.1))
+    stalled = chance.random() < 0.4
     for number in range(4):
+        if stalled and number == 3:
+            t.process.signal(signal.SIGSTOP)
         t.send(f"text{number}" + chance.choice(["\r", "\x1b\r", "\x1b[13;3u"]))
         t.read(chance.uniform(0, 0.12))
         if chance.random() < 0.2:
@@ -122,10 +126,14 @@ def test_nothing_typed_is_lost_whenever_it_is_aborted(terminal: Open, seed: int)
     abort = chance.choice(["\x1b", "\x03"])
     if abort == "\x03":
         # What a busy machine took for a paste is in the editor, which Ctrl+C is there to clear.
+        t.process.signal(signal.SIGCONT)
+        t.wait("text3")
         t.read(0.2)
         abort = "\x1b" if t.editor().strip() else abort
     t.send(abort)
     t.read(0.1)
+    t.send("Z" if stalled else "")
+    t.process.signal(signal.SIGCONT)
     while "Z" not in t.editor():
         t.send("Z")
         t.read(0.1)
