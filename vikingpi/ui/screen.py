@@ -148,7 +148,7 @@ class InlineApplication(Application[_T]):
         self.settled: Callable[[], None] = lambda: None
         self.rows_above = 0  # at least so many rows of the screen are above the region
         self._mode: list[Any] | None = None
-        self._size = output.get_size()
+        self._size = self._next_size = output.get_size()
         self._quiet_until = 0.0
         self._drawn = 0.0
         self._quiet_seconds = output.quiet_seconds
@@ -159,9 +159,10 @@ class InlineApplication(Application[_T]):
             return True
         if not self.is_running:
             return False
-        if self.held_output.get_size() != self._size and time.monotonic() >= self._quiet_until:
+        size = self.held_output.get_size()
+        if size not in (self._size, self._next_size):
             self._on_resize()
-        return time.monotonic() < self._quiet_until
+        return size != self._size or time.monotonic() < self._quiet_until
 
     @asynccontextmanager
     async def away(self) -> AsyncGenerator[None, None]:
@@ -250,6 +251,7 @@ class InlineApplication(Application[_T]):
         return soon and self.is_running and bool(select.select([self.input.fileno()], [], [], 0)[0])
 
     def _on_resize(self) -> None:
+        self._next_size = self.held_output.get_size()
         self._quiet_until = time.monotonic() + self._quiet_seconds
         asyncio.get_running_loop().call_later(self._quiet_seconds + 0.01, self._quiet_ends)
 
