@@ -229,3 +229,12 @@ def test_what_comes_between_the_pieces_of_a_block_stands_apart() -> None:
     assert not arriving.goes_on
     arriving.feed("4\n```\n")
     assert re.sub(r"\x1b\[[\d;]*m", "", " ".join(paper.lines)) == "``` 1 2 3  note  4 ```"
+
+
+def test_nothing_has_a_background_of_its_own(terminal: Open) -> None:
+    t = terminal()
+    t.send("/vi")
+    t.wait("> /viking")
+    t.send("\x15/list ask3\r")
+    t.wait("Go on?")
+    assert re.findall(rb"\x1b\[(?:\d+;)*4[0-8](?:;|m)", t.raw) == []

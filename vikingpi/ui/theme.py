@@ -47,7 +47,7 @@ BAR_STYLES = {
     "status": "ansibrightblack",
     "status.warning": "ansiyellow noreverse",
     "status.error": "ansired noreverse",
-    "menu": "",
+    "menu": "fg:default bg:default",  # the library has a grey one
     "menu.selected": "bold",
     "menu.about": "ansibrightblack",
     "queued": "ansibrightblack",
