@@ -21,6 +21,7 @@ from vikingpi.ui.painted import fitting, painted
 from vikingpi.ui.printer import Printer
 from vikingpi.ui.reflow import row_of_cursor, rows_of, written
 from vikingpi.ui.render import Painter
+from vikingpi.ui.repl import Pace
 from vikingpi.ui.screen import HeldOutput, InlineApplication, Pages
 from vikingpi.ui.theme import Theme
 
@@ -238,3 +239,18 @@ def test_nothing_has_a_background_of_its_own(terminal: Open) -> None:
     t.send("\x15/list ask3\r")
     t.wait("Go on?")
     assert re.findall(rb"\x1b\[(?:\d+;)*4[0-8](?:;|m)", t.raw) == []
+
+
+def test_frames_are_rarer_while_somebody_types_and_where_they_are_dear() -> None:
+    now = 100.0
+    pace = Pace(lambda: now)
+    assert pace.wait() == pytest.approx(0.05)
+    pace.key(None)
+    now += 0.4
+    assert pace.wait() == pytest.approx(0.1)
+    now += 0.2
+    assert pace.wait() == pytest.approx(0.05)
+    pace.drew(0.04)
+    assert pace.wait() == pytest.approx(0.16)
+    pace.drew(3.0)
+    assert pace.wait() == pytest.approx(0.5)

@@ -24,8 +24,10 @@ from vikingpi.ui.interrupts import SIGNALS, Interrupts
 from vikingpi.ui.json_mode import run_json
 from vikingpi.ui.plain import run_print, write
 
-# A long session makes many objects that stay: looking at them again and again costs a third of its resume.
+# A long session makes many objects that stay: looking at them again and again costs a third of its resume. In a chat
+# a key would wait 5 ms for so many.
 COLLECT_AFTER = (20_000, 20, 50)
+COLLECT_IN_CHAT = (4_000, 50, 50)
 Prompt = tuple[str, tuple[ImagePart, ...]]
 
 
@@ -102,7 +104,7 @@ async def _run(prepared: Prepared, mode: Mode, prompts: Sequence[Prompt], out: T
     interrupts.watch()
     code = 1
     gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
+    gc.set_threshold(*COLLECT_IN_CHAT if mode == "repl" else COLLECT_AFTER)
     gc.enable()
     try:
         async with asyncio.TaskGroup() as group:
