@@ -10,27 +10,42 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from vikingpi.values import NamedTuple
 
 MARK = "VPI_COMMAND"
 _MOST_PIDS = 1 << 22
-_MOST_TOLD = 128
+_MOST_TOLD = 90
 
-# `left` is the newest line: groups, and `=mark` for a command whose strays end too. The pipe closes with the program.
+# `left` is the newest line. A word is GROUP:NEWEST:MARK, with `:all` where strays end too; see Family. A group is ended
+# only while a process of it tells that it is the same one. The pipe closes with the program.
 _WATCH = f"""
 left=
 while read -r line; do left=$line; done
+same() {{
+  [ "$2" -gt 0 ] || return 0
+  group=$1 newest=$2 mark=$3
+  for file in /proc/[0-9]*/stat; do
+    read -r line <"$file" || continue
+    set -- ${{line##*) }}
+    [ "$3" = "$group" ] || continue
+    [ "${{20}}" -gt "$newest" ] || return 0
+    ! grep -sq -e "{MARK}=$mark" "${{file%stat}}environ" || return 0
+  done
+  return 1
+}}
 end() {{
   for word in $left; do
-    case $word in
-      =*) for file in $(grep -sl -e "{MARK}$word" /proc/[0-9]*/environ); do
-            file=${{file#/proc/}}
-            kill -s "$1" "${{file%/environ}}"
-          done ;;
-      *) kill -s "$1" -- "-$word" ;;
-    esac
+    IFS=: read -r number start name strays <<.
+$word
+.
+    ! same "$number" "$start" "$name" || kill -s "$1" -- "-$number"
+    [ -n "$strays" ] || continue
+    for file in $(grep -sl -e "{MARK}=$name" /proc/[0-9]*/environ); do
+      file=${{file#/proc/}}
+      kill -s "$1" "${{file%/environ}}"
+    done
   done
 }}
 if [ -n "$left" ]; then end TERM; sleep 2; end KILL; fi
@@ -45,10 +60,15 @@ class Stray(NamedTuple):
 
 
 class Family(NamedTuple):
-    """`mark` is the value of MARK in the environment of the command."""
+    """A command. `mark` is the value of MARK in its environment.
+
+    `newest` is when the newest process of its group began that has been seen, in ticks since the machine began; 0 where
+    there is no /proc. The number of a group that has ended is given to others, whose processes all began later.
+    """
 
     group: int
     mark: str
+    newest: int = 0
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to all; some or all may be gone."""
@@ -62,13 +82,34 @@ class Family(NamedTuple):
     def is_running(self) -> bool:
         return is_running(self.group) or bool(self.strays())
 
+    def seen(self) -> Family:
+        """Look at the group, which is the command's own now, so that it is known later."""
+        return self._replace(newest=max((began for _, began in _members(self.group)), default=0))
+
+    def owns_group(self) -> bool:
+        """Say whether the group runs and is still the one that was seen; without /proc, whether one of its number runs.
+
+        Of a group whose newest processes alone are left, those tell that have the mark.
+        """
+        if not self.newest:
+            return is_running(self.group)
+        mark = self._variable()
+        return _exists(self.group) and any(
+            began <= self.newest or mark in _read(name, "environ").split(b"\0") for name, began in _members(self.group)
+        )
+
+    def send_group(self, number: signal.Signals) -> None:
+        """Send a signal to the group unless it is gone, or another has its number."""
+        if self.owns_group():
+            send(self.group, number)
+
     def strays(self, among: Iterable[str] | None = None) -> tuple[Stray, ...]:
         """List what has left the group, of all processes or `among` some."""
-        wanted = f"{MARK}={self.mark}".encode()
+        wanted = self._variable()
         return tuple(
             Stray(int(name), _read(name, "comm").decode("utf-8", "replace").strip())
             for name in (_names() if among is None else among)
-            if wanted in _read(name, "environ").split(b"\0") and _state(name)[1:] != (self.group,)
+            if wanted in _read(name, "environ").split(b"\0") and _state(name).group != self.group
         )
 
     def new_strays(self) -> tuple[Stray, ...]:
@@ -78,6 +119,18 @@ class Family(NamedTuple):
         """
         span = (_last_pid() - self.group) % _MOST_PIDS
         return self.strays(name for name in _names() if 0 < (int(name) - self.group) % _MOST_PIDS <= span)
+
+    def _variable(self) -> bytes:
+        return f"{MARK}={self.mark}".encode()
+
+
+class _State(NamedTuple):
+    letter: str
+    group: int
+    began: int
+
+
+_GONE = _State("X", 0, 0)
 
 
 class Watch:
@@ -89,15 +142,16 @@ class Watch:
     def __init__(self) -> None:
         self._pipe = -1
 
-    def tell(self, groups: Mapping[int, str]) -> None:
-        """Say which groups there are, each with the mark of what has left it and shall end too, or ""."""
-        if self._pipe < 0 and groups:
+    def tell(self, running: Iterable[Family], left: Iterable[Family]) -> None:
+        """Say which commands run and which are over but have left their group."""
+        words = [f"{one.group}:{one.newest}:{one.mark}" for one in left]
+        words += [f"{one.group}:{one.newest}:{one.mark}:all" for one in running]
+        if self._pipe < 0 and words:
             self._pipe = _start_watch()
-        newest = list(groups.items())[-_MOST_TOLD:]  # what a pipe takes whole or not at all
-        words = (f"{group} ={mark}" if mark else str(group) for group, mark in newest)
         try:
             if self._pipe >= 0:
-                os.write(self._pipe, f"{' '.join(words)}\n".encode())
+                # So many a pipe takes whole or not at all.
+                os.write(self._pipe, f"{' '.join(words[-_MOST_TOLD:])}\n".encode())
         except BlockingIOError:
             return
         except OSError:
@@ -149,14 +203,30 @@ def send(group: int, number: signal.Signals) -> None:
 
 def is_running(group: int) -> bool:
     """Say whether a process of the group lives; one that only waits to be collected does not count."""
+    return _exists(group) and (any(_members(group)) or not any(_names()))
+
+
+def began(pid: int) -> int:
+    """Return when a process began, in ticks since the machine began; 0 where there is no /proc."""
+    return _state(str(pid)).began
+
+
+def _exists(group: int) -> bool:
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    names = list(_names())
-    return not names or any(state[0] not in "ZX" for name in names if (state := _state(name))[1:] == (group,))
+    return True
+
+
+def _members(group: int) -> Iterator[tuple[str, int]]:
+    """Yield the living processes of a group, each with when it began."""
+    for name in _names():
+        state = _state(name)
+        if state.group == group and state.letter not in "ZX":
+            yield name, state.began
 
 
 def _names() -> Iterator[str]:
@@ -173,10 +243,9 @@ def _last_pid() -> int:
     return int(last[0]) if last and last[0].isdigit() else 0
 
 
-def _state(name: str) -> tuple[str, int]:
-    """Return the letter of its state and its group; `X` and 0 for one that is gone."""
+def _state(name: str) -> _State:
     fields = _read(name, "stat").rpartition(b")")[2].split()
-    return (fields[0].decode("ascii", "replace"), int(fields[2])) if len(fields) > 2 else ("X", 0)
+    return _State(fields[0].decode("ascii", "replace"), int(fields[2]), int(fields[19])) if len(fields) > 19 else _GONE
 
 
 def _read(name: str, what: str) -> bytes:

@@ -8,14 +8,14 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
 from vikingpi.errors import ToolError
 from vikingpi.tools.output import Output
 from vikingpi.tools.paths import explain, scrub
-from vikingpi.tools.processes import MARK, Family, Stray, Watch, is_running, send
+from vikingpi.tools.processes import MARK, Family, Stray, Watch, began, is_running, send
 from vikingpi.values import NamedTuple
 
 _TICK = 0.1
@@ -43,37 +43,53 @@ class Ending(NamedTuple):
 class Groups:
     """The process groups of commands that run, and those that commands have left running."""
 
-    def __init__(self) -> None:
-        self._marks: dict[int, str] = {}
-        self._watch = Watch()
+    def __init__(self, watch: Watch | None = None) -> None:
+        self._running: dict[int, Family] = {}
+        self._left: dict[int, Family] = {}
+        self._watch = watch or Watch()
 
     def add(self, family: Family) -> None:
         """Note a command that begins."""
-        ended = [group for group, mark in self._marks.items() if not mark and not is_running(group)]
-        self._set({**self._marks, family.group: family.mark}, ended)
+        self._left = {group: left for group, left in self._left.items() if left.owns_group()}
+        self._running[family.group] = family
+        self._tell()
 
-    def keep(self, group: int) -> None:
+    def keep(self, family: Family) -> None:
         """Note that the command is over and its group is not; what has left the group goes its own way."""
-        self._set({**self._marks, group: ""})
+        self._running.pop(family.group, None)
+        self._left[family.group] = family
+        self._tell()
+        if not family.newest:
+            _thread(lambda: self._forget(family))
 
     def discard(self, group: int) -> None:
-        self._set(self._marks, [group])
-
-    def _set(self, marks: Mapping[int, str], ended: Collection[int] = ()) -> None:
-        self._marks = {group: mark for group, mark in marks.items() if group not in ended}
-        self._watch.tell(self._marks)
+        self._running.pop(group, None)
+        self._left.pop(group, None)
+        self._tell()
 
     def end_all(self) -> None:
-        """End them: TERM, up to two seconds, KILL."""
-        for group in self._marks:
-            send(group, signal.SIGTERM)
+        """End them: TERM, up to two seconds, KILL; a stranger that has the number of one by now is left alone."""
+        noted = [*self._running.values(), *self._left.values()]
+        for family in noted:
+            family.send_group(signal.SIGTERM)
         until = time.monotonic() + _GRACE
-        while any(is_running(group) for group in self._marks) and time.monotonic() < until:
+        while any(family.owns_group() for family in noted) and time.monotonic() < until:
             time.sleep(_POLL)
-        for group in self._marks:
-            send(group, signal.SIGKILL)
-        self._set({})
+        for family in noted:
+            family.send_group(signal.SIGKILL)
+        self._running, self._left = {}, {}
+        self._tell()
         self._watch.close()
+
+    def _forget(self, family: Family) -> None:
+        """Wait for the end of a group that nothing but its number is known of, before others get that."""
+        while self._left.get(family.group) is family and is_running(family.group):
+            time.sleep(_LOOK)
+        if self._left.get(family.group) is family:
+            self.discard(family.group)
+
+    def _tell(self) -> None:
+        self._watch.tell(list(self._running.values()), list(self._left.values()))
 
 
 class Command(NamedTuple):
@@ -96,7 +112,7 @@ async def run(command: Command, output: Output, groups: Groups) -> Ending:
     mark = os.urandom(8).hex()
     process, pipe = _start(command, mark)
     group = process.pid
-    family = Family(group, mark)
+    family = Family(group, mark, began(group))
     groups.add(family)
     loop = asyncio.get_running_loop()
     exited = loop.create_future()
@@ -124,7 +140,7 @@ async def run(command: Command, output: Output, groups: Groups) -> Ending:
     code = 128 - code if code is not None and code < 0 else code or 0
     held = not command.prefix and not drained.done()
     if not command.prefix and is_running(group):
-        groups.keep(group)
+        groups.keep(family.seen())
         return Ending(how, code, group, strays, held)
     groups.discard(group)
     return Ending(how, code, None, strays, held)
