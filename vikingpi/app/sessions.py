@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from pathlib import Path
 
@@ -54,6 +55,18 @@ def session_folder(chosen: str, paths: Paths, cwd: Path) -> Folder:
 def open_chosen(options: RunOptions, folder: Folder) -> Opened:
     """Open what the flags ask for; SessionError when it cannot be found, used or locked, ConfigError for two wishes."""
     _one_wish(options)
+    try:
+        return _open(options, folder)
+    except SessionError as error:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+            outputs = folder.paths.outputs
+            more = f"; full outputs of commands, which vpi can do without, are in {outputs}" if outputs.is_dir() else ""
+            raise SessionError(str(error), hint=f"{error.hint}{more}") from error
+        raise
+
+
+def _open(options: RunOptions, folder: Folder) -> Opened:
     if options.no_session:
         return Opened(memory_session(str(folder.cwd)), "startup")
     if options.session:

@@ -268,7 +268,7 @@ class _Builder:
             self._store.ledger.database.close()
         await self._seams.transport.close()
         paths = self._prepared.paths
-        sweep(paths.state / "tmp", paths.locks, time.time())
+        sweep(paths.outputs, paths.locks, time.time())
 
     def _start_notices(self, reason: StartReason, opened: Opened, model: ModelChoice) -> tuple[str, ...]:
         first = self._prepared.notices if reason == "startup" else ()
@@ -325,7 +325,7 @@ class _Builder:
     ) -> AgentDeps:
         prepared, cwd = self._prepared, self._folder.cwd
         prompt = _system(prepared, cwd, [tool.spec for tool in tools])
-        temp = prepared.paths.state / "tmp" / session.id
+        temp = prepared.paths.outputs / session.id
         env = {**prepared.env, "VPI_SESSION_ID": session.id, "VPI_SESSION_FILE": str(session.path or "")}
 
         sandbox = prepared.sandbox.at(cwd) if prepared.sandbox is not None else None

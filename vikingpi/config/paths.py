@@ -63,6 +63,11 @@ class Paths(NamedTuple):
         return self.data / "history"
 
     @property
+    def outputs(self) -> Path:
+        """Full outputs of commands, a folder for each session."""
+        return self.state / "tmp"
+
+    @property
     def logs(self) -> Path:
         return self.state / "logs"
 

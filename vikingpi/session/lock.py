@@ -42,7 +42,11 @@ def lock_session(locks: Path, session_id: str) -> SessionLock:
                 return SessionLock(path, descriptor)
             os.close(descriptor)
     except OSError as error:
-        hint = "make room on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else f"make {locks} writable"
+        hint = (
+            f"make room on the disk of {locks}"
+            if error.errno in (errno.ENOSPC, errno.EDQUOT)
+            else f"make {locks} writable"
+        )
         raise SessionError(f"cannot lock session {session_id}: {error}", hint=hint) from error
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from vikingpi.private import private_dir, private_open
@@ -12,17 +14,22 @@ from vikingpi.tools.truncate import MAX_BYTES, MAX_LINES
 
 _TAIL = 4 * MAX_BYTES
 _MOST_STORED = 1 << 30
+# What an output leaves free on a disk: a twentieth of it, at least and at most so much.
+_LEAST_FREE, _MOST_FREE = 1 << 20, 64 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Output:
     """Filled by one thread, read by another.
 
-    Up to the limits of a tool result nothing is written to disk; beyond them `path` holds every byte, up to 1 GiB.
-    `problem` says why a file is missing or incomplete.
+    Up to the limits of a tool result nothing is written to disk; beyond them `path` holds every byte, up to 1 GiB and
+    as long as the disk has `room` for it: what the session needs to go on stays free. `problem` says why a file is
+    missing or incomplete.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, room: Callable[[int], int] | None = None) -> None:
         self._folder = folder
+        self._room = room or room_beside
         self._lock = threading.Lock()
         self._tail = bytearray()
         self._file = -1
@@ -109,16 +116,40 @@ class Output:
         self._store(bytes(self._tail))
 
     def _store(self, piece: bytes) -> None:
-        room = _MOST_STORED - self._stored
-        view = memoryview(piece)[:room]
+        left = _MOST_STORED - self._stored
         try:
+            room = self._room(self._file)
+            view = memoryview(piece)[: max(0, min(left, room))]
+            if len(view) < len(piece):
+                self.problem = "output over 1 GiB" if left <= room else "the disk is nearly full"
             while view:
-                view = view[os.write(self._file, view) :]
+                written = os.write(self._file, view)
+                self._stored += written
+                view = view[written:]
         except OSError as error:
             self.problem = error.strerror or "not writable"
-        self._stored += len(piece)
-        if self._stored > _MOST_STORED:
-            self.problem = "output over 1 GiB"
+            if error.errno in _FULL:
+                self._stored = max(0, self._stored - _LEAST_FREE)
         if self.problem:
-            os.close(self._file)
-            self._file = -1
+            self._end_early()
+
+    def _end_early(self) -> None:
+        """Give back what the disk cannot spare, and the file if nothing of it is left."""
+        try:
+            os.ftruncate(self._file, self._stored)
+            if not self._stored and self.path is not None:
+                self.path.unlink(missing_ok=True)
+                self.path = None
+        except OSError as error:
+            self.problem = f"{self.problem}; {error.strerror}"
+        os.close(self._file)
+        self._file = -1
+
+
+def room_beside(file: int) -> int:
+    """Return how many bytes an open file may grow by so that its disk keeps a reserve; OSError if that is not known."""
+    disk = os.fstatvfs(file)
+    if not disk.f_blocks:
+        return _MOST_STORED
+    reserve = min(max(disk.f_blocks * disk.f_frsize // 20, _LEAST_FREE), _MOST_FREE)
+    return disk.f_bavail * disk.f_frsize - reserve
