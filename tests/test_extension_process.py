@@ -70,35 +70,42 @@ def test_what_an_extension_prints_in_the_chat_becomes_lines_of_it(tmp_path: Path
             terminal.close()
 
 
-@pytest.mark.parametrize("event", ["tool_call", "before_agent_start", "turn_start"])
+def wait_for(path: Path) -> None:
+    until = time.monotonic() + 20
+    while not path.exists() and time.monotonic() < until:
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("event", ["tool_call", "before_agent_start", "turn_start", "context"])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_second_signal_ends_a_handler_that_does_not_return_and_names_it(
+def test_signals_end_a_handler_that_does_not_return_and_name_it(
     tmp_path: Path, event: str, number: signal.Signals, code: int
 ) -> None:
     with lab(tmp_path) as made:
         extend(made, SLOW.format(event=event), "sleepy")
         process = made.start("-p", *OFF, "RUN: true")
         try:
-            until = time.monotonic() + 20
-            while not (made.work / "waiting").exists() and time.monotonic() < until:
-                time.sleep(0.02)
+            wait_for(made.work / "waiting")
             begun = time.monotonic()
             process.send_signal(number)
-            time.sleep(0.7)
-            process.send_signal(number)
+            if event in ("turn_start", "context"):
+                time.sleep(0.7)
+                process.send_signal(number)
             _, err = process.communicate(timeout=20)
         finally:
             process.kill()
         assert time.monotonic() - begun < 10
         assert process.returncode == code
-        assert b"the extension sleepy does not return and was broken off" in err and b"Traceback" not in err
+        assert b"the extension sleepy" in err and b"Traceback" not in err
+        end = b"does not return and was broken off" if event in ("turn_start", "context") else b"and is left behind"
+        assert end in err
         if event == "tool_call":
             assert [entry["message"]["role"] for entry in made.entries() if entry["type"] == "message"][:1] == ["user"]
 
 
 def test_in_the_chat_too_and_the_terminal_is_given_back(tmp_path: Path) -> None:
     with lab(tmp_path) as made:
-        extend(made, SLOW.format(event="tool_call"), "sleepy")
+        extend(made, SLOW.format(event="turn_start"), "sleepy")
         terminal = Tty(made, *OFF)
         try:
             terminal.wait("Ctrl+C twice leaves")
@@ -112,6 +119,44 @@ def test_in_the_chat_too_and_the_terminal_is_given_back(tmp_path: Path) -> None:
             assert terminal.end() == 143
             assert "the extension sleepy does not return and was broken off" in terminal.text()
             assert terminal.raw.rstrip().endswith(b"was broken off") and b"\x1b[?2004l" in terminal.raw
+        finally:
+            terminal.close()
+
+
+BLOCKS = """
+import time
+from pathlib import Path
+def wait(*_):
+    Path("waiting").touch()
+    time.sleep(100)
+def setup(vpi):
+    vpi.register_tool("waiter", "Waits.", {{}}, wait)
+    vpi.register_command("waiter", "waits", wait)
+    if {event!r}:
+        vpi.on({event!r}, wait)
+"""
+
+
+@pytest.mark.parametrize(
+    ("event", "typed"),
+    [("", "CALL: waiter {}"), ("", "/waiter"), ("before_agent_start", "hi"), ("tool_call", "RUN: true")],
+)
+def test_escape_ends_the_wait_for_a_plain_function_and_the_chat_goes_on(tmp_path: Path, event: str, typed: str) -> None:
+    with lab(tmp_path) as made:
+        extend(made, BLOCKS.format(event=event), "sleepy")
+        terminal = Tty(made, *OFF)
+        try:
+            terminal.wait("Ctrl+C twice leaves")
+            terminal.send(f"{typed}\r")
+            until = time.monotonic() + 20
+            while not (made.work / "waiting").exists() and time.monotonic() < until:
+                terminal.read(0.02)
+            terminal.send("\x1b")
+            terminal.wait("does not return and is left behind", 5)
+            terminal.send("/help\r")
+            terminal.wait("commands", 5)
+            terminal.send("\x04")
+            assert terminal.end() == 0
         finally:
             terminal.close()
 

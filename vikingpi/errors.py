@@ -20,9 +20,15 @@ VpiError                     has `hint`: what the reader can do
    |- StoreUnreachable
    |  `- RouteMissing        an old server has no such route, or another program answers
    `- StoreRejected
+
+Stopped is a SystemExit beside it: the user's second signal, which nothing may catch.
 """
 
 from __future__ import annotations
+
+
+class Stopped(SystemExit):
+    """Break off code that does not return; the program ends with this code."""
 
 
 class VpiError(Exception):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from vikingpi.agent.hooks import (
     AgentHooks,
@@ -26,11 +26,14 @@ from vikingpi.events import (
     HookFailed,
     MessageEnd,
     MessageStart,
+    Notice,
     ToolEnd,
     ToolStart,
     ToolUpdate,
     TurnStart,
 )
+from vikingpi.extensions.calls import LIMITS, Calls
+from vikingpi.extensions.checks import answer_of, shown
 from vikingpi.messages import Message, ToolCall, UserMessage, text_of
 from vikingpi.session.entries import Entry
 
@@ -58,26 +61,17 @@ _EVENTS: dict[type[Event], str] = {
     ToolUpdate: "tool_execution_update",
     ToolEnd: "tool_execution_end",
 }
-_ANSWERS = {
-    "before_agent_start": '{"systemAppend": text} or a text',
-    "context": '{"messages": [messages of vikingpi.messages]}',
-    "tool_call": '{"block": True or False, "reason": text}',
-    "session_before_compact": '{"compaction": {"summary": text, ...}}',
-}
 TOLD = frozenset(_EVENTS.values())
 
 
-async def answer_of(value: Any) -> Any:
-    """Wait for the answer of an async handler; return that of a plain one."""
-    return await value if inspect.isawaitable(value) else value
-
-
 class _Context:
-    """The hook context of an extension: its branch is whole, also after a resume that read only the end of it."""
+    """The hook context of an extension, for any thread; its branch is whole, also after a resume that read only the
+    end of it."""
 
-    def __init__(self, ctx: HookContext, history: Callable[[], tuple[Entry, ...]]) -> None:
+    def __init__(self, ctx: HookContext, history: Callable[[], tuple[Entry, ...]], calls: Calls) -> None:
         self.inner = ctx
-        self.branch = history
+        self._history = history
+        self._calls = calls
 
     @property
     def session_id(self) -> str:
@@ -87,34 +81,39 @@ class _Context:
     def settings(self) -> Settings:
         return self.inner.settings
 
+    def branch(self) -> tuple[Entry, ...]:
+        return self._calls.on_loop(self._history)
+
     def append_custom(self, custom_type: str, data: Json) -> Entry:
-        return self.inner.append_custom(custom_type, data)
+        return self._calls.on_loop(lambda: self.inner.append_custom(custom_type, data))
 
     def emit(self, event: Event) -> None:
-        self.inner.emit(event)
+        self._calls.on_loop(lambda: self.inner.emit(shown(event)))
 
 
 class HookBridge(AgentHooks):
     """The hooks of one extension: `handlers` by event. `ctx` is that of the session which was opened last."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, limits: Mapping[str, float] = LIMITS) -> None:
         self.name = name
         self.ctx: _Context | None = None
+        self.calls = Calls(lambda what: _left(self, what), limits)
         self.handlers: dict[str, list[Handler]] = {}
 
     def attach(self, ctx: HookContext, history: Callable[[], tuple[Entry, ...]]) -> None:
         """Work on another session from now on; `history` gives its branch from the root on."""
-        self.ctx = _Context(ctx, history)
+        self.calls.attach()
+        self.ctx = _Context(ctx, history, self.calls)
 
     def tell(self, event: Event) -> None:
         """Tell the handlers of an event that nobody answers; a fault is reported and ends nothing."""
         name = _EVENTS.get(type(event), "")
-        for handler in self.handlers.get(name, ()):
+        for handler in tuple(self.handlers.get(name, ())):
             try:
-                handler(_told(event), self.ctx)
+                _plain(self.calls.at_once(name, handler, _told(event), self.ctx))
             except Exception as error:  # noqa: BLE001 - whatever an extension raises is reported, not raised
                 if self.ctx is not None:
-                    _failed(self.ctx, self.name, name, error)
+                    _failed(self.ctx.inner, self.name, name, error)
 
     async def session_start(self, ctx: HookContext, reason: StartReason) -> None:
         await self._ask("session_start", {"reason": reason}, ctx)
@@ -125,9 +124,10 @@ class HookBridge(AgentHooks):
         return PromptPatch("\n\n".join(filter(None, texts)))
 
     def context(self, ctx: HookContext, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        for handler in self.handlers.get("context", ()):
+        for handler in tuple(self.handlers.get("context", ())):
             try:
-                said = _checked("context", handler({"messages": messages}, _seen(self.ctx, ctx)))
+                said = self.calls.at_once("context", handler, {"messages": messages}, _seen(self, ctx))
+                said = answer_of("context", _plain(said))
             except Exception as error:  # noqa: BLE001 - whatever an extension raises is reported, not raised
                 _failed(ctx, self.name, "context", error)
                 continue
@@ -138,15 +138,17 @@ class HookBridge(AgentHooks):
     async def tool_call(self, ctx: HookContext, call: ToolCall) -> Block | None:
         """Ask the handlers up to the first that blocks; what one raises passes, so that the call is blocked."""
         event: Json = {"toolName": call.name, "toolCallId": call.id, "input": call.arguments}
-        for handler in self.handlers.get("tool_call", ()):
-            said = as_dict(_checked("tool_call", await answer_of(handler(event, _seen(self.ctx, ctx)))))
+        for handler in tuple(self.handlers.get("tool_call", ())):
+            answer = await self.calls.ask("tool_call", handler, event, _seen(self, ctx))
+            said = as_dict(answer_of("tool_call", answer))
             if said.get("block"):
                 return Block(as_str(said.get("reason")) or f"blocked by the extension {self.name}")
         return None
 
     async def turn_end(self, ctx: HookContext, turn: TurnEnd) -> None:
         event: Json = {"message": turn.message, "toolResults": turn.results, "last": turn.last}
-        await self._ask("turn_end", event, ctx)
+        aborted = turn.message.stop_reason == "aborted"  # who has pressed Esc does not want to wait
+        await self._ask("turn_end", event, ctx, "turn_end after an abort" if aborted else "turn_end")
 
     async def session_before_compact(self, ctx: HookContext, prep: CompactionPrep) -> CompactionResult | None:
         event: Json = {
@@ -171,12 +173,12 @@ class HookBridge(AgentHooks):
     async def session_shutdown(self, ctx: HookContext, reason: str) -> None:
         await self._ask("session_shutdown", {"reason": reason}, ctx)
 
-    async def _ask(self, event: str, fields: Json, ctx: HookContext) -> list[Any]:
+    async def _ask(self, event: str, fields: Json, ctx: HookContext, limit: str = "") -> list[Any]:
         """Call every handler of an event and return the answers; one that fails is reported and holds up no other."""
         said: list[Any] = []
-        for handler in self.handlers.get(event, ()):
+        for handler in tuple(self.handlers.get(event, ())):
             try:
-                answer = _checked(event, await answer_of(handler(fields, _seen(self.ctx, ctx))))
+                answer = answer_of(event, await self.calls.ask(limit or event, handler, fields, _seen(self, ctx)))
             except Exception as error:  # noqa: BLE001 - whatever an extension raises is reported, not raised
                 _failed(ctx, self.name, event, error)
                 continue
@@ -189,38 +191,24 @@ def _failed(ctx: HookContext, name: str, event: str, error: Exception) -> None:
     ctx.emit(HookFailed(name, event, f"{type(error).__name__}: {error}"))
 
 
-def _checked(event: str, answer: Any) -> Any:
-    """Return what a handler answered; raise TypeError where it is nothing that the event takes."""
-    fields, wanted = as_dict(answer), _ANSWERS.get(event, "")
-    match event:
-        case "before_agent_start":
-            fits = isinstance(answer, str) or isinstance(fields.get("systemAppend"), str)
-        case "context":
-            given = fields.get("messages")
-            fits = isinstance(given, (list, tuple)) and all(
-                isinstance(one, Message) for one in cast("list[object]", given)
-            )
-        case "tool_call":
-            fits = "block" in fields
-        case "session_before_compact":
-            fits = bool(as_str(as_dict(fields.get("compaction")).get("summary")).strip())
-        case _:
-            return None
-    if answer is None or answer == {}:
-        return None
-    if not fits:
-        raise TypeError(f"it answered {_short(answer)}, which is neither None nor {wanted}")
-    return answer
+def _left(bridge: HookBridge, what: str) -> None:
+    if bridge.ctx is not None:
+        bridge.ctx.emit(Notice(f"the extension {bridge.name}: its {what}", "warning"))
 
 
-def _short(answer: object) -> str:
-    text = repr(answer)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _seen(own: _Context | None, ctx: HookContext) -> _Context | HookContext:
+def _seen(bridge: HookBridge, ctx: HookContext) -> _Context:
     """Choose the context of the session that is meant: one that closes may no longer be the open one."""
-    return own if own is not None and own.inner is ctx else ctx
+    own = bridge.ctx
+    return own if own is not None and own.inner is ctx else _Context(ctx, ctx.branch, bridge.calls)
+
+
+def _plain(answer: object) -> object:
+    """Return the answer of a handler that cannot be waited for; TypeError for one that has yet to come."""
+    if inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise TypeError("it must be a plain function")
+    return answer
 
 
 def _told(event: Event) -> Json:

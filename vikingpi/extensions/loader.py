@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vikingpi.command import Command
-from vikingpi.errors import ConfigError
-from vikingpi.extensions.api import Extension
+from vikingpi.errors import ConfigError, ExtensionError
 from vikingpi.tools.base import Tool
 from vikingpi.values import NamedTuple
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from vikingpi.extensions.api import Extension
 
 MODULE_PREFIX = "vpi_extension_"
 
@@ -48,21 +53,64 @@ def find_extensions(folders: Iterable[Path], files: Sequence[str], cwd: Path) ->
 
 
 def load_extensions(paths: Iterable[Path]) -> Loaded:
-    """Run the files, each in a module of its own."""
+    """Run the files, each in a module of its own. Nearly every run has none: what they need is imported with them."""
     extensions: list[Extension] = []
     notices: list[str] = []
     for path in paths:
+        from vikingpi.extensions.api import Extension
+
         extension = Extension(path.stem)
         try:
-            _run(path, extension)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever an extension raises is reported
-            notices.append(f"the extension {path} is left out: {type(error).__name__}: {error}")
+            _load(path, extension)
+        except Exception as error:  # noqa: BLE001 - whatever an extension raises is reported
+            hint = f" ({error.hint})" if isinstance(error, ExtensionError) and error.hint else ""
+            notices.append(f"the extension {path} is left out: {type(error).__name__}: {error}{hint}")
         else:
             extensions.append(extension)
     return Loaded(tuple(extensions), tuple(notices))
 
 
+def _load(path: Path, extension: Extension) -> None:
+    """Run a file and its setup; raise an Exception for what they raise, KeyboardInterrupt only for a real Ctrl+C."""
+    import signal
+    import threading
+
+    from vikingpi.extensions.calls import LIMITS, within
+
+    pressed: list[int] = []
+
+    def press(number: int, _frame: object) -> None:
+        pressed.append(number)
+        raise KeyboardInterrupt
+
+    mine = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, press) if mine else None
+    try:
+        within(LIMITS["setup"], lambda: _run(path, extension))
+    except Exception:
+        if pressed:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        if mine:
+            signal.signal(signal.SIGINT, before)
+    extension.ready = True
+
+
 def _run(path: Path, extension: Extension) -> None:
+    import inspect
+
+    setup = getattr(_module(path), "setup", None)
+    if not callable(setup):
+        raise TypeError("it has no function setup(vpi)")
+    said = None if inspect.iscoroutinefunction(setup) else setup(extension)
+    if inspect.iscoroutine(said):
+        said.close()
+    if inspect.iscoroutinefunction(setup) or inspect.isawaitable(said):
+        raise TypeError("setup must be a plain function; what waits belongs into a handler of session_start")
+
+
+def _module(path: Path) -> ModuleType:
     import importlib.util
     import sys
 
@@ -79,7 +127,4 @@ def _run(path: Path, extension: Extension) -> None:
     except BaseException:
         del sys.modules[name]
         raise
-    setup = getattr(module, "setup", None)
-    if not callable(setup):
-        raise TypeError("it has no function setup(vpi)")
-    setup(extension)
+    return module

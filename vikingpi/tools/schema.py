@@ -34,11 +34,11 @@ def validate(spec: ToolSpec, arguments: Json) -> tuple[Json, str]:
 
 def _lift(arguments: Json, schema: Json) -> Json:
     properties = as_dict(schema.get("properties"))
-    missing = [name for name in as_list(schema.get("required")) if name not in arguments]
+    missing = [name for name in _required(schema) if name not in arguments]
     if len(missing) != 1:
         return arguments
     items = as_dict(as_dict(properties.get(missing[0])).get("items"))
-    fields = as_list(items.get("required"))
+    fields = _required(items)
     if not fields or any(name not in arguments or name in properties for name in fields):
         return arguments
     rest = {name: value for name, value in arguments.items() if name not in fields}
@@ -47,7 +47,7 @@ def _lift(arguments: Json, schema: Json) -> Json:
 
 def _object(value: Json, schema: Json, path: str, problems: list[str]) -> Json:
     properties = as_dict(schema.get("properties"))
-    required = as_list(schema.get("required"))
+    required = _required(schema)
     result: Json = {}
     for name in required:
         if name not in value:
@@ -110,6 +110,10 @@ def _types(schema: Json) -> tuple[str, ...]:
     given = schema.get("type")
     names = [given] if isinstance(given, str) else [as_str(name) for name in as_list(given)]
     return tuple(name for name in names if name in _FITS)
+
+
+def _required(schema: Json) -> list[str]:
+    return [name for name in as_list(schema.get("required")) if isinstance(name, str)]
 
 
 def _join(path: str, name: object) -> str:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vikingpi.errors import Stopped
 from vikingpi.extensions.loader import MODULE_PREFIX
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Interrupts:
 
     While another program has the terminal, Ctrl+C is that program's. Code that keeps the event loop from running, of
     an extension for example, does not notice the first signal; a second one, DEAF_AFTER seconds later, breaks it off
-    by SystemExit.
+    by Stopped.
     """
 
     def __init__(self) -> None:
@@ -67,7 +68,7 @@ class Interrupts:
             culprit = _extension_in(frame)
             if culprit:
                 _tell(f"the extension {culprit} does not return and was broken off\n")
-            sys.exit(SIGNALS[signal.Signals(number)])
+            raise Stopped(SIGNALS[signal.Signals(number)])
 
     @contextmanager
     def given_away(self) -> Generator[None, None, None]:

@@ -1,0 +1,231 @@
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+from test_extensions import Bench, said, told
+from vpi_lab import Lab, lab
+
+from vikingpi.agent.toolrun import ABORTED
+from vikingpi.app.app import App
+from vikingpi.events import HookFailed
+from vikingpi.llm.scripted import ScriptedCall, Step
+
+HANDLED = ("session_start", "before_agent_start", "tool_call", "turn_end", "session_shutdown")
+AT_ONCE = ("context", "agent_start", "message_end", "tool_execution_end", "agent_settled")
+RAISED = ("SystemExit(0)", "KeyboardInterrupt()", "asyncio.CancelledError()", "GeneratorExit()", "BaseException('odd')")
+LEAVES = """
+import asyncio
+def leave(*_):
+    raise {error}
+async def leave_later(*_):
+    raise {error}
+def setup(vpi):
+    for name in {events!r}:
+        vpi.on(name, {handler})
+    vpi.register_tool("leaver", "Leaves.", {{}}, {handler})
+    vpi.register_command("leaver", "leaves", {handler})
+"""
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def install(made: Lab, text: str, name: str = "mine") -> None:
+    folder = made.home / "extensions"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.py").write_text(text)
+
+
+@pytest.mark.parametrize("error", RAISED)
+@pytest.mark.parametrize(("handler", "events"), [("leave", (*HANDLED, *AT_ONCE)), ("leave_later", HANDLED)])
+def test_whatever_a_function_of_an_extension_raises_it_is_named_and_ends_nothing(
+    bench: Bench, error: str, handler: str, events: tuple[str, ...]
+) -> None:
+    bench.extension(LEAVES.format(error=error, events=events, handler=handler), "leaver")
+    kind = error.partition("(")[0].removeprefix("asyncio.")
+
+    async def work(app: App) -> None:
+        answer = await app.submit("go")
+        assert answer is not None and answer.text == "the end"
+        assert f"failed (ExtensionError: it raised {kind}" in said(app)[2]
+        (command,) = (command for command in app.commands if command.name == "leaver")
+        assert f"The extension leaver failed: ExtensionError: it raised {kind}" in await command.run("")
+
+    bench.run([Step(calls=(ScriptedCall("leaver", {}),)), Step(text="the end")], work, store="off")
+    failed = [event for event in bench.events if isinstance(event, HookFailed)]
+    assert {event.method for event in failed} == set(events)
+    assert all(event.hook == "leaver" and f"it raised {kind}" in event.error for event in failed)
+
+
+@pytest.mark.parametrize("error", RAISED)
+@pytest.mark.parametrize("handler", ["leave", "leave_later"])
+def test_a_tool_that_raises_no_exception_gives_a_failed_result(bench: Bench, error: str, handler: str) -> None:
+    bench.extension(LEAVES.format(error=error, events=(), handler=handler), "leaver")
+
+    async def work(app: App) -> None:
+        answer = await app.submit("go")
+        assert answer is not None and answer.text == "the end"
+        assert "it raised " + error.partition("(")[0].removeprefix("asyncio.") in said(app)[2]
+
+    bench.run([Step(calls=(ScriptedCall("leaver", {}),)), Step(text="the end")], work, store="off")
+
+
+@pytest.mark.parametrize("error", RAISED)
+def test_whatever_setup_raises_only_the_extension_is_left_out(bench: Bench, error: str) -> None:
+    bench.extension(f"import asyncio\ndef setup(vpi):\n    raise {error}", "a")
+    bench.extension(f"import asyncio\nraise {error}", "b")
+
+    async def work(app: App) -> None:
+        await app.submit("go")
+
+    bench.run([Step(text="x")], work, store="off")
+    named = [notice for notice in bench.notices if "is left out" in notice]
+    assert len(named) == 2 and all(f"it raised {error.partition('(')[0][-9:]}"[-9:] in notice for notice in named)
+
+
+@pytest.mark.parametrize(
+    "waits", ["async def wait(*_):\n    await asyncio.sleep(100)", "def wait(*_):\n    time.sleep(100)"]
+)
+@pytest.mark.parametrize("where", ["before_agent_start", "tool_call", "turn_end", "tool"])
+def test_an_abort_ends_whatever_an_extension_waits_for(bench: Bench, waits: str, where: str) -> None:
+    registered = 'vpi.register_tool("waiter", "Waits.", {}, wait)' if where == "tool" else f"vpi.on({where!r}, wait)"
+    bench.extension(f"import asyncio, time\n{waits}\ndef setup(vpi):\n    {registered}", "waiter")
+    call = ScriptedCall("waiter", {}) if where == "tool" else ScriptedCall("bash", {"command": "true"})
+
+    async def work(app: App) -> None:
+        prompt = asyncio.create_task(app.submit("go"))
+        await asyncio.sleep(0.3)
+        assert not prompt.done()
+        begun = time.monotonic()
+        app.abort()
+        answer = await prompt
+        assert answer is not None and answer.stop_reason == "aborted"
+        assert time.monotonic() - begun < 2
+        if where == "tool":
+            assert ABORTED in said(app)[2]
+        if waits.startswith("def"):
+            what = "tool waiter" if where == "tool" else where
+            assert f"the extension waiter: its {what} does not return and is left behind" in told(bench)
+
+    bench.run([Step(calls=(call,)), Step(text="x")], work, store="off")
+
+
+def test_a_run_whose_extension_leaves_at_the_end_of_a_turn_gives_its_answer(tmp_path: Path) -> None:
+    with lab(tmp_path) as made:
+        install(made, 'import sys\ndef setup(v): v.on("turn_end", lambda e, c: sys.exit(0))')
+        done = made.run("-p", "--store", "off", "SAY: hello")
+    assert (done.returncode, done.stdout) == (0, b"hello\n")
+    assert b"mine.turn_end failed and was skipped: ExtensionError: it raised SystemExit: 0" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('vpi.register_tool("t", None, {}, str)', "the tool t: its description is no text: None"),
+        ('vpi.register_tool(5, "d", {}, str)', "a tool cannot be called 5"),
+        ('vpi.register_tool("", "d", {}, str)', "a tool cannot be called ''"),
+        ('vpi.register_tool("a b", "d", {}, str)', "a tool cannot be called 'a b'"),
+        ('vpi.register_tool("t" * 65, "d", {}, str)', "a tool cannot be called 'ttt"),
+        ('vpi.register_tool("t", "d", None, str)', "are no JSON Schema of an object: None"),
+        ('vpi.register_tool("t", "d", {"type": "string"}, str)', "are no JSON Schema of an object"),
+        ('vpi.register_tool("t", "d", {"properties": {"a": {"enum": {1}}}}, str)', "are no JSON: "),
+        ('vpi.register_tool("t", "d", {"properties": []}, str)', '"properties" are no object: []'),
+        ('vpi.register_tool("t", "d", {}, None)', "the tool t needs a function: None"),
+        ('vpi.register_command(5, "d", str)', "a command cannot be called 5"),
+        ('vpi.register_command("a b", "d", str)', "a command cannot be called 'a b'"),
+        ('vpi.register_command("c", None, str)', "the command c: its description is no text: None"),
+        ('vpi.register_command("c", "d", "text")', "the command c needs a function: 'text'"),
+        ('vpi.on("turn_end", None)', "a handler of turn_end needs a function: None"),
+        ("return asyncio.sleep(1)", "setup must be a plain function"),
+    ],
+)
+def test_what_cannot_be_registered_leaves_the_extension_out_by_name(bench: Bench, line: str, why: str) -> None:
+    path = bench.extension(f"import asyncio\ndef setup(vpi):\n    {line}")
+
+    async def work(app: App) -> None:
+        answer = await app.submit("go")
+        assert answer is not None and answer.text == "x"
+
+    bench.run([Step(text="x")], work, store="off")
+    (notice,) = (notice for notice in bench.notices if "is left out" in notice)
+    assert str(path) in notice and why in notice
+
+
+def test_an_async_setup_is_refused(bench: Bench) -> None:
+    path = bench.extension("async def setup(vpi): pass")
+
+    async def work(app: App) -> None:
+        await app.submit("go")
+
+    bench.run([Step(text="x")], work, store="off")
+    assert [notice for notice in bench.notices if str(path) in notice and "setup must be a plain function" in notice]
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [
+        ("5", "5"),
+        ("None", ""),
+        ("ToolOutcome('text')", "it returned ToolOutcome(content='text'"),
+        ("ToolOutcome((5,))", "it returned ToolOutcome(content=(5,)"),
+        ("ToolOutcome((TextPart(5),))", "it returned ToolOutcome("),
+        ("ToolOutcome((), False, {'a': {1}})", "it returned ToolOutcome("),
+        ("ToolOutcome([TextPart('fine')], 1, {'a': 1})", "fine"),
+    ],
+)
+def test_what_a_tool_or_a_command_returns_becomes_a_text_or_a_failure(bench: Bench, answer: str, shown: str) -> None:
+    bench.extension(
+        f"""
+from vikingpi.messages import TextPart
+from vikingpi.tools.base import ToolOutcome
+def setup(vpi):
+    vpi.register_tool("t", "d", {{"required": [["a"]]}}, lambda arguments, context: context.update(5) or {answer})
+    vpi.register_command("c", "d", lambda argument: {answer})
+"""
+    )
+
+    async def work(app: App) -> None:
+        reply = await app.submit("go")
+        assert reply is not None and reply.text == "x"
+        assert shown in said(app)[2] and bool(shown) == bool(said(app)[2])
+        (command,) = (command for command in app.commands if command.name == "c")
+        assert isinstance(await command.run(""), str)
+
+    bench.run([Step(calls=(ScriptedCall("t", {}),)), Step(text="x")], work, store="off")
+
+
+@pytest.mark.parametrize(
+    ("event", "line", "why"),
+    [
+        ("session_start", 'vpi.register_tool("t", "d", {}, str)', "a tool is registered in setup"),
+        ("session_start", 'vpi.register_command("c", "d", str)', "a command is registered in setup"),
+        ("session_start", "ctx.emit('text')", "'text' is no event"),
+        ("turn_start", "asyncio.sleep(0)", "it must be a plain function"),
+        ("turn_end", "vpi.append_entry('kind', {1})", "not JSON serializable"),
+        ("context", "{'messages': [UserMessage('text', 0)]}", "it answered"),
+        ("context", "{'messages': [UserMessage((TextPart(5),), 0)]}", "it answered"),
+    ],
+)
+def test_what_a_handler_does_wrong_is_named(bench: Bench, event: str, line: str, why: str) -> None:
+    bench.extension(
+        f"""
+import asyncio
+from vikingpi.messages import TextPart, UserMessage
+def setup(vpi):
+    vpi.on({event!r}, lambda event, ctx: {line})
+    vpi.on({event!r}, lambda event, ctx: vpi.notify(5))
+""",
+        "odd",
+    )
+
+    async def work(app: App) -> None:
+        reply = await app.submit("go")
+        assert reply is not None and reply.text == "x"
+
+    bench.run([Step(text="x")], work, store="off")
+    failed = [one for one in bench.events if isinstance(one, HookFailed)]
+    assert failed and all((one.hook, one.method) == ("odd", event) and why in one.error for one in failed)
+    assert "5" in told(bench)
