@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from agent_lab import Lab, call, calls, outline, says
 
-from vikingpi.agent.context import request_size
+from vikingpi.agent.context import message_size, overhead
 from vikingpi.agent.hooks import AgentHooks, CompactionPrep, CompactionResult, HookContext
 from vikingpi.agent.summary import SYSTEM
 from vikingpi.config.model import Compaction
@@ -33,6 +33,10 @@ SETTINGS = Compaction(reserve_tokens=2000, keep_recent_tokens=1000)
 
 def is_summary(request: Request) -> bool:
     return request.system == SYSTEM
+
+
+def tokens_of(request: Request) -> int:
+    return overhead(request.system, request.tools).tokens + sum(message_size(one).tokens for one in request.messages)
 
 
 def script(answer: Callable[[Request], Step], summary: str | Step = "## Goal\nsummed up") -> Callable[[Request], Step]:
@@ -334,7 +338,7 @@ def test_kept_turns_that_are_too_large_together_are_compacted_behind_a_boundary(
     assert [(end.reason, end.error) for end in ends(lab)] == [("threshold", "")]
     (asked,) = summaries(lab)
     assert "port 7071" in asked and "BETA" in asked and "ALPHA" not in asked
-    assert lab.sent()[-1].startswith("u:EPSILON") and request_size(lab.provider.requests[-1]).tokens < 6000
+    assert lab.sent()[-1].startswith("u:EPSILON") and tokens_of(lab.provider.requests[-1]) < 6000
 
 
 def test_a_hook_may_give_the_summary() -> None:
@@ -414,7 +418,7 @@ WRONG: dict[str, Callable[[int], Usage]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_usage_that_cannot_be_right_decides_nothing(name: str) -> None:
-    wrong = small(lambda request: Step(words(760), usage=WRONG[name](request_size(request).tokens)))
+    wrong = small(lambda request: Step(words(760), usage=WRONG[name](tokens_of(request))))
     right = small(lambda request: Step(words(760)))
     for lab in (wrong, right):
         lab.run(*(f"n{n} {words(200)}" for n in range(6)))
@@ -437,7 +441,7 @@ def test_the_figures_of_a_compaction_are_on_the_scale_of_the_server() -> None:
     for factor in (0.4, 1.0, 2.5):
 
         def counts(request: Request, factor: float = factor) -> Step:
-            return Step(words(100), usage=Usage(round(factor * request_size(request).tokens), round(factor * 125)))
+            return Step(words(100), usage=Usage(round(factor * tokens_of(request)), round(factor * 125)))
 
         lab = Lab(script(counts), compaction=Compaction(keep_recent_tokens=200))
         lab.run(*(words(100) for _ in range(5)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from vikingpi.values import NamedTuple
 
@@ -22,15 +23,22 @@ class Size(NamedTuple):
     sure: int = 0
     most: int = 0
 
-    def plus(self, other: Size) -> Size:
-        return Size(self.tokens + other.tokens, self.sure + other.sure, self.most + other.most)
-
     def holds(self, count: int) -> bool:
         """Whether a server that counted right can have counted so many tokens."""
         return self.sure // _FEWER <= count <= self.most + _UNSEEN
 
 
 IMAGE = Size(IMAGE_TOKENS, 0, _MOST_IMAGE)
+
+
+def total(sizes: Iterable[Size]) -> Size:
+    """Add up."""
+    tokens = sure = most = 0
+    for one in sizes:
+        tokens += one.tokens
+        sure += one.sure
+        most += one.most
+    return Size(tokens, sure, most)
 
 
 def size(text: str) -> Size:

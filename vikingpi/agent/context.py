@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from operator import is_
 
 from vikingpi.agent.deps import AgentDeps
 from vikingpi.agent.validate import repair
@@ -15,13 +16,14 @@ from vikingpi.messages import (
     Message,
     TextPart,
     ThinkingPart,
+    ToolCall,
     ToolSpec,
     Usage,
     UserMessage,
 )
 from vikingpi.session.entries import Entry
 from vikingpi.session.tree import build_context
-from vikingpi.tokens import IMAGE, Size, size
+from vikingpi.tokens import IMAGE, Size, size, total
 from vikingpi.values import NamedTuple
 
 # Tokenizers differ by so much; what goes beyond it comes from what else a server counts.
@@ -45,6 +47,7 @@ class Meter:
     def __init__(self) -> None:
         self._anchor: Anchor | None = None
         self._scale = 1.0
+        self._measured: tuple[tuple[Message, ...], Size] = ((), Size())
 
     def note(self, request: Request, answer: AssistantMessage) -> int:
         """Remember which request `answer` has the usage of; return its tokens, 0 where they are not to be believed."""
@@ -67,13 +70,25 @@ class Meter:
                         break
                     if noted or self._believes(message, request._replace(messages=messages[:place])):
                         return tokens + counted + _answer_tokens(message)
+                if self._anchor is None:
+                    break
                 doubted = True
             tokens += message_tokens(message)
-        return round(request_size(request).tokens * self._scale)
+        return round(self._size(request).tokens * self._scale)
+
+    def _size(self, request: Request) -> Size:
+        """Measure all of a request; what the last one began with is not measured again."""
+        known, said = self._measured
+        messages, old = tuple(request.messages), len(known)
+        if old > len(messages) or not all(map(is_, known, messages)):
+            old, said = 0, Size()
+        said = total((said, *map(message_size, messages[old:])))
+        self._measured = messages, said
+        return total((overhead(request.system, request.tools), said))
 
     def _believes(self, answer: AssistantMessage, request: Request) -> bool:
         """Whether the usage can be that of the request; learn the scale of the server that counted."""
-        counted, asked = _asked(answer.usage), request_size(request)
+        counted, asked = _asked(answer.usage), self._size(request)
         believed = counted > 0 and asked.holds(counted)
         if counted:
             ratio = counted / max(asked.tokens, 1) if believed else 1.0
@@ -120,20 +135,10 @@ def build_request(deps: AgentDeps, system_append: str = "") -> Request:
     )
 
 
-def request_size(request: Request) -> Size:
-    """Measure all of a request."""
-    total = overhead(request.system, request.tools)
-    for message in request.messages:
-        total = total.plus(message_size(message))
-    return total
-
-
 def overhead(system: str, tools: Sequence[ToolSpec]) -> Size:
     """Measure what a request holds before its first message."""
-    total = size(system)
-    for tool in tools:
-        total = total.plus(size(tool.name + tool.description + json.dumps(tool.parameters)))
-    return total
+    described = (tool.name + tool.description + json.dumps(tool.parameters) for tool in tools)
+    return total(map(size, (system, *described)))
 
 
 def message_tokens(message: Message) -> int:
@@ -143,19 +148,21 @@ def message_tokens(message: Message) -> int:
 
 def message_size(message: Message) -> Size:
     """Measure one message; not every server takes or counts its thoughts and images."""
-    total = Size()
-    for part in message.content:
-        match part:
-            case TextPart():
-                total = total.plus(size(part.text))
-            case ThinkingPart():
-                thought = size(part.thinking)
-                total = total.plus(thought._replace(sure=0, most=thought.most + len(part.signature or "")))
-            case ImagePart():
-                total = total.plus(IMAGE)
-            case _:
-                total = total.plus(size(part.name + json.dumps(part.arguments, ensure_ascii=False)))
-    return total
+    parts = message.content
+    return _part_size(parts[0]) if len(parts) == 1 else total(map(_part_size, parts))
+
+
+def _part_size(part: TextPart | ThinkingPart | ImagePart | ToolCall) -> Size:
+    match part:
+        case TextPart():
+            return size(part.text)
+        case ThinkingPart():
+            thought = size(part.thinking)
+            return Size(thought.tokens, 0, thought.most + len(part.signature or ""))
+        case ImagePart():
+            return IMAGE
+        case _:
+            return size(part.name + json.dumps(part.arguments, ensure_ascii=False))
 
 
 def _edited_since(entry_id: str, branch: Sequence[Entry]) -> bool:
