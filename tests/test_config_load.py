@@ -102,9 +102,9 @@ def test_numbers_are_rounded_and_clamped(tmp_path: Path, written: object, used: 
 
 
 def test_numbers_that_are_none_fall_back(tmp_path: Path) -> None:
-    result = loaded(tmp_path, '{"scoreThreshold": 1e999, "recallLimit": NaN}')
+    result = loaded(tmp_path, '{"scoreThreshold": 1e999, "recallLimit": NaN, "minQueryLength": 1' + "0" * 400 + "}")
     assert (result.settings.score_threshold, result.settings.recall_limit) == (0.35, 10)
-    assert len(result.problems) == 2
+    assert len(result.problems) == 3
 
 
 def test_bad_values_are_named_with_file_and_key_and_the_rest_counts(tmp_path: Path) -> None:

@@ -70,10 +70,16 @@ def test_a_broken_file_or_one_that_cannot_be_written_is_an_error(tmp_path: Path)
         remember(blocked, tmp_path, True)
 
 
-def test_answers_that_are_no_answers_do_not_trust(tmp_path: Path) -> None:
+@pytest.mark.parametrize("answer", ["yes", 1, [], {}])
+def test_answers_that_are_no_answers_are_refused(tmp_path: Path, answer: object) -> None:
     paths = paths_in(tmp_path)
     paths.config.mkdir()
-    paths.trust_file.write_text(json.dumps({str(tmp_path): "yes", "/": 1}))
+    paths.trust_file.write_text(json.dumps({"/": None, str(tmp_path): answer}))
+    with pytest.raises(ConfigError) as caught:
+        is_trusted(paths, tmp_path, None)
+    wanted = f"{paths.trust_file}: the answer for {tmp_path} must be true or false, not {json.dumps(answer)}"
+    assert str(caught.value) == wanted
+    paths.trust_file.write_text(json.dumps({"/": None}))
     assert not is_trusted(paths, tmp_path, None)
 
 

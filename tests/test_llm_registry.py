@@ -203,7 +203,7 @@ def test_models_json_in_all_of_its_parts(tmp_path: Path) -> None:
 
 def test_what_an_override_gets_wrong_is_named(tmp_path: Path) -> None:
     models = {"providers": {"openai": {"modelOverrides": {"gpt-4o": {"contextWindow": -1}}}}}
-    with pytest.raises(ConfigError, match=r"modelOverrides\.gpt-4o: contextWindow"):
+    with pytest.raises(ConfigError, match=r"modelOverrides\.gpt-4o\.contextWindow must be"):
         load(tmp_path, OPENAI, models)
 
 
@@ -272,7 +272,7 @@ def test_without_any_model_one_screen_says_what_to_do(tmp_path: Path) -> None:
         ('{"providers": {"a": {"baseUrl": "http://x", "models": [{}]}}}', r"models\[0\] has no id"),
         (
             '{"providers": {"a": {"baseUrl": "http://x", "models": [{"id": "m", "maxTokens": 0}]}}}',
-            "must be above 0",
+            r"models\[0\]\.maxTokens must be a whole number above 0, not 0$",
         ),
         ('{"providers": {"a": {"baseUrl": "http://x", "apiKey": "!pass show"}}}', "cannot be a command"),
         ('{"providers": {"a": {"baseUrl": "http://x", "apiKey": "two words"}}}', "blank or a line break"),

@@ -122,7 +122,8 @@ async def _model(paths: Paths, env: Mapping[str, str], loaded: Loaded | None, tr
         catalog = load_catalog(paths.models_file, paths.auth_file, env)
     except ConfigError as error:
         return [_failed("models", error)]
-    findings = [Finding("ok", "key", line) for line in keys_found(catalog)]
+    findings = [Finding("note", "models", line) for line in catalog.notices]
+    findings += [Finding("ok", "key", line) for line in keys_found(catalog)]
     local = await with_local_servers(catalog._replace(models=(), setups={}), transport)
     for provider in dict.fromkeys(model.provider for model in local.models):
         names = [model.id for model in local.models if model.provider == provider]

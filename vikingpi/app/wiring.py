@@ -111,6 +111,7 @@ def prepare(options: RunOptions, env: Mapping[str, str], cwd: Path) -> Prepared:
         notices += (REDACT_OFF,)
     folder = session_folder(options.session_dir or settings.session_dir, paths, cwd)
     catalog = load_catalog(paths.models_file, paths.auth_file, env)
+    notices += catalog.notices
     extensions = load_extensions(_extension_files(options, paths, cwd, trusted=trusted))
     notices += extensions.notices
     library = find_library(_places(paths, cwd, env, trusted=trusted))

@@ -208,7 +208,7 @@ def _fit(annotation: Any, value: Any) -> _Fit:
 
 
 def _number(kind: type, low: float, high: float, value: object) -> _Fit:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
         return _bad("must be a number", value)
     number = math.floor(value + 0.5) if kind is int else float(value)
     if number < low:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from vikingpi.config.jsonfile import read_object, write_object
 from vikingpi.config.paths import PROJECT_FOLDER, Paths
 from vikingpi.decode import Json
+from vikingpi.errors import ConfigError
 
 _FILES = ("config.json", "SYSTEM.md", "APPEND_SYSTEM.md")
 _FOLDERS = ("extensions", "prompts", "skills")
@@ -33,11 +35,15 @@ def is_trusted(paths: Paths, cwd: Path, override: bool | None) -> bool:
 
 def remembered(paths: Paths, cwd: Path) -> bool | None:
     """Return the nearest answer in `trust.json`, None if the user was never asked."""
-    answers = {
-        _real(Path(name).expanduser()): answer
-        for name, answer in (read_object(paths.trust_file) or {}).items()
-        if isinstance(answer, bool)
-    }
+    answers: dict[Path, bool] = {}
+    for name, answer in (read_object(paths.trust_file) or {}).items():
+        if isinstance(answer, bool):
+            answers[_real(Path(name).expanduser())] = answer
+        elif answer is not None:
+            raise ConfigError(
+                f"{paths.trust_file}: the answer for {name} must be true or false, not {json.dumps(answer)[:40]}",
+                hint="correct the file",
+            )
     here = _real(cwd)
     return next((answers[folder] for folder in (here, *here.parents) if folder in answers), None)
 

@@ -25,10 +25,11 @@ from vikingpi.llm.models_file import (
     FileModel,
     FileProvider,
     Key,
+    environment_key,
+    is_address,
     overridden,
     plain_key,
     read_auth,
-    read_key,
     read_models,
 )
 from vikingpi.llm.openai_body import DIRECT
@@ -74,6 +75,7 @@ class Catalog(NamedTuple):
     models: tuple[Model, ...]
     models_file: Path
     auth_file: Path
+    notices: tuple[str, ...] = ()
 
     def ready(self, model: Model) -> bool:
         return self.setups[model.provider].ready
@@ -97,7 +99,7 @@ def load_catalog(models_file: Path, auth_file: Path, env: Mapping[str, str]) -> 
 
     A key of models.json wins over one of auth.json, that over the environment. Raise ConfigError for a broken file.
     """
-    configured = read_models(models_file, env)
+    configured, notices = read_models(models_file, env)
     auth = read_auth(auth_file, env)
     known = {provider.name: provider for provider in PROVIDERS}
     setups: dict[str, ProviderSetup] = {}
@@ -116,7 +118,7 @@ def load_catalog(models_file: Path, auth_file: Path, env: Mapping[str, str]) -> 
         if entry is not None and entry.overrides:
             table = [overridden(models_file, name, entry.overrides, item, env) for item in table]
         models += [_from_file(setup, item) for item in table]
-    return Catalog(setups, tuple(models), models_file, auth_file)
+    return Catalog(setups, tuple(models), models_file, auth_file, notices)
 
 
 def resolve(catalog: Catalog, pattern: str, *, provider: str = "", api_key: str = "") -> Choice:
@@ -195,6 +197,8 @@ def find_provider(transport: Transport, on_load: Callable[[str], None] | None = 
                 f"{model.provider}/{model.id} has the unknown api {model.api!r}",
                 hint=f"known: {', '.join(wires)}",
             )
+        if model.base_url and not is_address(model.base_url):
+            raise ConfigError(f"{model.base_url!r}, where {model.provider} is, is no address of a server")
         return wire
 
     return find
@@ -208,7 +212,7 @@ def _setup(
     env: Mapping[str, str],
 ) -> ProviderSetup:
     variables = builtin.key_variables if builtin else ()
-    key = (entry.key if entry else None) or auth or _environment_key(variables, env)
+    key = (entry.key if entry else None) or auth or environment_key(variables, env)
     base_url = builtin.base_url if builtin else ""
     replaced = entry.base_url if entry else ""
     if not replaced and builtin and builtin.base_variable:
@@ -228,11 +232,6 @@ def _setup(
         key_variables=variables,
         ready=not (key and key.missing) and (bool(key and key.value) or keyless or name == LITELLM),
     )
-
-
-def _environment_key(variables: tuple[str, ...], env: Mapping[str, str]) -> Key | None:
-    found = next((name for name in variables if env.get(name, "").strip()), None)
-    return read_key(f"${found}", found, env) if found is not None else None
 
 
 def _from_table(known: KnownModel) -> FileModel:
