@@ -1,4 +1,7 @@
 import asyncio
+import contextlib
+import signal
+import threading
 import time
 from pathlib import Path
 
@@ -6,10 +9,16 @@ import pytest
 from test_extensions import Bench, said, told
 from vpi_lab import Lab, lab
 
+from vikingpi.agent.hooks import HookChain
 from vikingpi.agent.toolrun import ABORTED
 from vikingpi.app.app import App
-from vikingpi.events import HookFailed
+from vikingpi.config.model import Settings
+from vikingpi.decode import Json
+from vikingpi.events import AgentStart, Event, HookFailed, Notice
+from vikingpi.extensions.bridge import ANSWERED, TOLD, Handler, HookBridge
 from vikingpi.llm.scripted import ScriptedCall, Step
+from vikingpi.messages import ToolCall, UserMessage
+from vikingpi.session.entries import Entry
 
 HANDLED = ("session_start", "before_agent_start", "tool_call", "turn_end", "session_shutdown")
 AT_ONCE = ("context", "agent_start", "message_end", "tool_execution_end", "agent_settled")
@@ -229,3 +238,151 @@ def setup(vpi):
     failed = [one for one in bench.events if isinstance(one, HookFailed)]
     assert failed and all((one.hook, one.method) == ("odd", event) and why in one.error for one in failed)
     assert "5" in told(bench)
+
+
+class Context:
+    """The hook context of no session; `events` are those that were emitted."""
+
+    session_id = "none"
+    settings = Settings()
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def branch(self) -> tuple[Entry, ...]:
+        return ()
+
+    def append_custom(self, custom_type: str, data: Json) -> Entry:
+        return Entry("1", None, custom_type, "", data)
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+
+
+def limited(handlers: dict[str, Handler]) -> tuple[HookBridge, Context]:
+    bridge, ctx = HookBridge("slow", dict.fromkeys((*ANSWERED, *TOLD), 0.1)), Context()
+    for name, handler in handlers.items():
+        bridge.handlers[name] = [handler, lambda event, seen: ctx.emit(Notice("heard"))]
+    bridge.attach(ctx, ctx.branch)
+    return bridge, ctx
+
+
+def block(event: object, ctx: object) -> None:
+    time.sleep(30)
+
+
+async def wait(event: object, ctx: object) -> None:
+    await asyncio.sleep(30)
+
+
+def spin(event: object, ctx: object) -> None:
+    while True:
+        with contextlib.suppress(Exception):
+            time.sleep(0.001)
+
+
+@pytest.mark.parametrize("handler", [block, wait])
+@pytest.mark.parametrize("name", ["session_start", "before_agent_start", "session_compact", "session_shutdown"])
+def test_a_handler_that_does_not_return_is_named_after_its_limit(handler: Handler, name: str) -> None:
+    async def play() -> Context:
+        bridge, ctx = limited({name: handler})
+        match name:
+            case "session_start":
+                await bridge.session_start(ctx, "startup")
+            case "before_agent_start":
+                await bridge.before_agent_start(ctx, UserMessage((), 0))
+            case "session_compact":
+                await bridge.session_compact(ctx, "1")
+            case _:
+                await bridge.session_shutdown(ctx, "quit")
+        return ctx
+
+    begun = time.monotonic()
+    assert asyncio.run(play()).events == [
+        HookFailed("slow", name, "TooLate: it did not return within 0.1 s"),
+        Notice("heard"),
+    ]
+    assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize("handler", [block, wait])
+def test_a_gate_that_does_not_return_blocks(handler: Handler) -> None:
+    async def play() -> None:
+        bridge, ctx = limited({"tool_call": handler})
+        await HookChain([bridge], ctx).session_compact("1")
+        block = await HookChain([bridge], ctx).tool_call(ToolCall("1", "bash", {}))
+        assert block is not None and "did not return within 0.1 s" in block.reason
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("handler", [block, spin])
+def test_a_handler_that_must_answer_at_once_is_broken_off_and_not_called_again(handler: Handler) -> None:
+    async def play() -> Context:
+        bridge, ctx = limited({"context": handler, "agent_start": handler})
+        for _ in range(2):
+            assert bridge.context(ctx, ()) == ()
+            bridge.tell(AgentStart())
+        return ctx
+
+    begun = time.monotonic()
+    late = "TooLate: it did not return within 0.1 s"
+    first = [HookFailed("slow", "context", late), Notice("heard"), HookFailed("slow", "agent_start", late)]
+    assert asyncio.run(play()).events == [*first, Notice("heard"), Notice("heard"), Notice("heard")]
+    assert time.monotonic() - begun < 5
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_plain_function_in_its_thread_speaks_to_the_loop(bench: Bench) -> None:
+    bench.extension(
+        """
+import threading
+def setup(vpi):
+    def look(event, ctx):
+        ctx.append_custom("mine", {"in": threading.current_thread().name})
+        vpi.notify(f"{len(ctx.branch())} entries in {threading.current_thread().name}")
+    vpi.on("turn_end", look)
+"""
+    )
+
+    async def work(app: App) -> None:
+        threads: list[str] = []
+        app.subscribe(lambda event: threads.append(threading.current_thread().name))
+        await app.submit("go")
+        assert set(threads) == {"MainThread"}
+
+    bench.run([Step(text="x")], work, store="off")
+    assert any(text.endswith("entries in vpi-extension") for text in told(bench))
+
+
+def test_plain_tools_of_an_extension_run_one_after_the_other_and_the_loop_goes_on(bench: Bench) -> None:
+    bench.extension(
+        """
+import time
+inside = []
+def slow(arguments, context):
+    inside.append(1)
+    most = len(inside)
+    time.sleep(0.1)
+    inside.pop()
+    return str(most)
+def setup(vpi):
+    vpi.register_tool("slow", "Is slow.", {}, slow)
+"""
+    )
+
+    async def work(app: App) -> None:
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0.01)
+                ticks += 1
+
+        ticking = asyncio.create_task(tick())
+        await app.submit("go")
+        ticking.cancel()
+        assert said(app)[2:5] == ["1", "1", "1"] and ticks > 5
+
+    bench.run([Step(calls=(ScriptedCall("slow", {}),) * 3), Step(text="x")], work, store="off")

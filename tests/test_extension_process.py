@@ -161,6 +161,64 @@ def test_escape_ends_the_wait_for_a_plain_function_and_the_chat_goes_on(tmp_path
             terminal.close()
 
 
+STAYS = """
+import asyncio, atexit, threading, time
+def block(*_):
+    time.sleep(100)
+async def wait(*_):
+    await asyncio.sleep(100)
+async def refuse(*_):
+    while True:
+        try:
+            await asyncio.sleep(100)
+        except BaseException:
+            pass
+async def begin(work):
+    globals()["kept"] = asyncio.create_task(work)
+    await asyncio.sleep(0)
+def setup(vpi):
+    {line}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "end"),
+    [
+        ('vpi.on("session_shutdown", refuse)', b"sleepy.session_shutdown failed and was skipped"),
+        ("threading.Thread(target=block).start()", b"the extension sleepy goes on after the end and is left behind"),
+        ("threading.Thread(target=time.sleep, args=(100,)).start()", b"the extension sleepy goes on"),
+        ("atexit.register(block)", b"the extension sleepy goes on"),
+        ('vpi.on("session_start", lambda e, c: begin(asyncio.to_thread(block)))', b"the extension sleepy goes on"),
+        ('vpi.on("session_start", lambda e, c: begin(refuse()))', b"the extension sleepy goes on"),
+        ('vpi.on("session_start", lambda e, c: begin(wait()))', b""),
+        ('vpi.on("session_start", lambda e, c: asyncio.to_thread(time.sleep, 0))', b""),
+    ],
+)
+def test_an_answer_that_was_given_is_the_end_whatever_an_extension_leaves_running(
+    tmp_path: Path, line: str, end: bytes
+) -> None:
+    with lab(tmp_path) as made:
+        extend(made, STAYS.format(line=line), "sleepy")
+        begun = time.monotonic()
+        done = made.run("-p", *OFF, "SAY: hello")
+        assert (done.returncode, done.stdout) == (0, b"hello\n")
+        assert time.monotonic() - begun < 20
+        assert end in done.stderr if end else not done.stderr
+
+
+def test_leaving_the_chat_waits_no_longer_and_says_for_whom(tmp_path: Path) -> None:
+    with lab(tmp_path) as made:
+        extend(made, STAYS.format(line='vpi.on("session_shutdown", block)'), "sleepy")
+        terminal = Tty(made, *OFF)
+        try:
+            terminal.wait("Ctrl+C twice leaves")
+            terminal.send("\x04")
+            assert terminal.end() == 0
+            assert "warning: sleepy.session_shutdown failed and was skipped" in terminal.text()
+        finally:
+            terminal.close()
+
+
 @pytest.mark.parametrize(
     "words",
     ["-p --no-session hi", "--mode json hi", "--version", "-v", "--help", "sessions", "--list-models", "doctor", ""],

@@ -25,9 +25,15 @@ def main() -> None:
         sys.stdout.flush()
     except OSError as error:
         code = _unwritable(error)
+    except SystemExit as stopped:
+        code = stopped.code if isinstance(stopped.code, int) else 1
     finally:
         gc.disable()
         gc.freeze()
+    if "vikingpi.extensions.api" in sys.modules:
+        from vikingpi.extensions.ending import leave_within
+
+        leave_within(code)
     sys.exit(code)
 
 

@@ -32,7 +32,7 @@ from vikingpi.events import (
     ToolUpdate,
     TurnStart,
 )
-from vikingpi.extensions.calls import LIMITS, Calls
+from vikingpi.extensions.calls import LIMITS, Calls, TooLate
 from vikingpi.extensions.checks import answer_of, shown
 from vikingpi.messages import Message, ToolCall, UserMessage, text_of
 from vikingpi.session.entries import Entry
@@ -109,11 +109,7 @@ class HookBridge(AgentHooks):
         """Tell the handlers of an event that nobody answers; a fault is reported and ends nothing."""
         name = _EVENTS.get(type(event), "")
         for handler in tuple(self.handlers.get(name, ())):
-            try:
-                _plain(self.calls.at_once(name, handler, _told(event), self.ctx))
-            except Exception as error:  # noqa: BLE001 - whatever an extension raises is reported, not raised
-                if self.ctx is not None:
-                    _failed(self.ctx.inner, self.name, name, error)
+            _at_once(self, self.ctx, name, handler, _told(event))
 
     async def session_start(self, ctx: HookContext, reason: StartReason) -> None:
         await self._ask("session_start", {"reason": reason}, ctx)
@@ -125,12 +121,7 @@ class HookBridge(AgentHooks):
 
     def context(self, ctx: HookContext, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         for handler in tuple(self.handlers.get("context", ())):
-            try:
-                said = self.calls.at_once("context", handler, {"messages": messages}, _seen(self, ctx))
-                said = answer_of("context", _plain(said))
-            except Exception as error:  # noqa: BLE001 - whatever an extension raises is reported, not raised
-                _failed(ctx, self.name, "context", error)
-                continue
+            said = _at_once(self, _seen(self, ctx), "context", handler, {"messages": messages})
             if said:
                 messages = tuple(said["messages"])
         return messages
@@ -202,13 +193,21 @@ def _seen(bridge: HookBridge, ctx: HookContext) -> _Context:
     return own if own is not None and own.inner is ctx else _Context(ctx, ctx.branch, bridge.calls)
 
 
-def _plain(answer: object) -> object:
-    """Return the answer of a handler that cannot be waited for; TypeError for one that has yet to come."""
-    if inspect.isawaitable(answer):
+def _at_once(bridge: HookBridge, ctx: _Context | None, event: str, handler: Handler, fields: Json) -> Any:
+    """Call a handler that cannot be waited for; a fault is reported. One that does not return is not called again."""
+    try:
+        answer = bridge.calls.at_once(event, handler, fields, ctx)
         if inspect.iscoroutine(answer):
             answer.close()
-        raise TypeError("it must be a plain function")
-    return answer
+        if inspect.isawaitable(answer):
+            raise TypeError("it must be a plain function")
+        return answer_of(event, answer)
+    except Exception as error:  # noqa: BLE001 - whatever an extension raises is reported, not raised
+        if isinstance(error, TooLate):
+            bridge.handlers[event].remove(handler)
+        if ctx is not None:
+            _failed(ctx.inner, bridge.name, event, error)
+        return None
 
 
 def _told(event: Event) -> Json:

@@ -39,6 +39,10 @@ ENDING = 2.0
 _ALARM_AGAIN = 0.05
 
 
+class TooLate(ExtensionError):
+    """A function did not return within its limit."""
+
+
 class Calls:
     """Calls the functions of one extension; `left` is told what goes on after nobody waits for it any more."""
 
@@ -67,7 +71,7 @@ class Calls:
         if call.task.done():
             return call.result()
         await call.end()
-        raise ExtensionError(f"it did not return within {limit:g} s")
+        raise TooLate(f"it did not return within {limit:g} s")
 
     def at_once(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function that must not wait; raise as `ask` does."""
@@ -156,7 +160,7 @@ def within(seconds: float, function: Callable[..., T], *arguments: Any) -> T:
     except (_Expired, Stopped) as error:
         if isinstance(error, Stopped):
             raise
-        raise ExtensionError(f"it did not return within {seconds:g} s") from None
+        raise TooLate(f"it did not return within {seconds:g} s") from None
     except BaseException as error:
         raise named(error) from error
 

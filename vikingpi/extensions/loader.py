@@ -13,7 +13,7 @@ from vikingpi.tools.base import Tool
 from vikingpi.values import NamedTuple
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    from types import FrameType, ModuleType
 
     from vikingpi.extensions.api import Extension
 
@@ -68,6 +68,15 @@ def load_extensions(paths: Iterable[Path]) -> Loaded:
         else:
             extensions.append(extension)
     return Loaded(tuple(extensions), tuple(notices))
+
+
+def extension_in(frame: FrameType | None) -> str:
+    """Return the name of the extension whose code runs, empty for none."""
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith(MODULE_PREFIX):
+            return Path(frame.f_code.co_filename).stem
+        frame = frame.f_back
+    return ""
 
 
 def _load(path: Path, extension: Extension) -> None:

@@ -8,11 +8,10 @@ import signal
 import sys
 import time
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vikingpi.errors import Stopped
-from vikingpi.extensions.loader import MODULE_PREFIX
+from vikingpi.extensions.loader import extension_in
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -65,7 +64,7 @@ class Interrupts:
             self._unheard_since = now
         elif now - self._unheard_since >= DEAF_AFTER:
             signal.signal(number, signal.SIG_DFL)
-            culprit = _extension_in(frame)
+            culprit = extension_in(frame)
             if culprit:
                 _tell(f"the extension {culprit} does not return and was broken off\n")
             raise Stopped(SIGNALS[signal.Signals(number)])
@@ -85,12 +84,3 @@ def _tell(text: str) -> None:
         sys.stderr.write(text)
     else:
         atexit.register(sys.__stderr__.write, text)
-
-
-def _extension_in(frame: FrameType | None) -> str:
-    """Return the name of the extension whose code runs, empty for none."""
-    while frame is not None:
-        if str(frame.f_globals.get("__name__")).startswith(MODULE_PREFIX):
-            return Path(frame.f_code.co_filename).stem
-        frame = frame.f_back
-    return ""

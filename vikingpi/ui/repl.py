@@ -17,7 +17,9 @@ from vikingpi.events import (
     BoundaryReset,
     CompactionEnd,
     Event,
+    HookFailed,
     MessageEnd,
+    Notice,
     StoreState,
 )
 from vikingpi.ui.actions import Places, make_actions
@@ -28,7 +30,7 @@ from vikingpi.ui.input import typed
 from vikingpi.ui.interrupts import Interrupts
 from vikingpi.ui.keys import Burst, make_bindings
 from vikingpi.ui.line_mode import run_lines
-from vikingpi.ui.lines import Line
+from vikingpi.ui.lines import Line, line_of, written
 from vikingpi.ui.menu import command_in
 from vikingpi.ui.plain import Prompt, write
 from vikingpi.ui.printed import printed_lines
@@ -221,6 +223,13 @@ class _Relay:
         self._early.clear()
 
 
+def _afterwards(event: Event) -> None:
+    """Write what goes wrong while there is no chat on the screen."""
+    line = line_of(event) if isinstance(event, (HookFailed, Notice)) else None
+    if line is not None and line.level != "info" and sys.__stderr__ is not None:
+        write(sys.__stderr__, written(line))
+
+
 async def run_repl(
     app: Host, prompts: Sequence[Prompt], places: Places, interrupts: Interrupts, first: str = ""
 ) -> int:
@@ -231,14 +240,21 @@ async def run_repl(
     """
     relay = _Relay()
     app.subscribe(relay)
-    await app.start()
+    try:
+        await app.start()
+    except BaseException:
+        relay.to(_afterwards)
+        raise
     try:
         if is_dumb(os.environ) or not (sys.stdin.isatty() and sys.stdout.isatty()):
             return await run_lines(app, prompts, sys.stdin, sys.stdout, relay.to)
         repl = Repl(app, places, open_terminal(app.settings.theme, os.environ), interrupts)
         relay.to(repl.event)
         with printed_lines(repl.event):
-            return await repl.run(prompts, first)
+            try:
+                return await repl.run(prompts, first)
+            finally:
+                relay.to(_afterwards)
     finally:
         session = app.parts.session
         if session.path is not None and session.path.exists():

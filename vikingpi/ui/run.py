@@ -70,13 +70,13 @@ def _run_options(options: RunOptions, out: TextIO, *, interactive: bool) -> int:
     prompts = _prompts(options, piped, cwd)
     if not prompts:
         raise ConfigError("there is nothing to do: no message and no standard input", hint='try: vpi -p "hello"')
-    return asyncio.run(_run(prepared, "print", prompts, out))
+    return _play(prepared, "print", prompts, out)
 
 
 def _chat(prepared: Prepared, prompts: Sequence[Prompt]) -> int:
     """Run the chat; where no model can be used, let the user choose one first."""
     try:
-        return asyncio.run(_run(prepared, "repl", prompts, sys.stdout))
+        return _play(prepared, "repl", prompts, sys.stdout)
     except NoModel as error:
         from vikingpi.ui.desk import is_dumb
         from vikingpi.ui.first_run import DEMO, first_model
@@ -94,7 +94,16 @@ def _chat(prepared: Prepared, prompts: Sequence[Prompt]) -> int:
         return run_demo((), sys.stdout)
     chosen = f"{picked} is your default model now; /model chooses another, /settings lists more, vpi doctor checks all"
     prepared = prepare(prepared.options, prepared.env, prepared.cwd)
-    return asyncio.run(_run(prepared._replace(notices=(*prepared.notices, chosen)), "repl", prompts, sys.stdout))
+    return _play(prepared._replace(notices=(*prepared.notices, chosen)), "repl", prompts, sys.stdout)
+
+
+def _play(prepared: Prepared, mode: Mode, prompts: Sequence[Prompt], out: TextIO) -> int:
+    main = _run(prepared, mode, prompts, out)
+    if not prepared.extensions.extensions:
+        return asyncio.run(main)
+    from vikingpi.extensions.ending import run
+
+    return run(main)
 
 
 async def _run(prepared: Prepared, mode: Mode, prompts: Sequence[Prompt], out: TextIO) -> int:
