@@ -69,7 +69,7 @@ def repair(messages: Sequence[Message], model: Model) -> tuple[Message, ...]:
                 if user.content:
                     out.append(user)
             case AssistantMessage():
-                assistant = _sendable(message if _plain(message) else cleaned(message), model)
+                assistant = _sendable(message, model)
                 if assistant is None:
                     continue
                 if not assistant.calls:
@@ -138,6 +138,7 @@ def _sendable(message: AssistantMessage, model: Model) -> AssistantMessage | Non
         return None
     if _plain(message):
         return message
+    message = cleaned(message)
     own = (message.provider, message.api, message.model) == (model.provider, model.api, model.id)
     parts: list[_Part] = []
     seen: set[str] = set()

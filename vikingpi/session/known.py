@@ -14,7 +14,7 @@ Rest = Callable[[], Iterable[Entry]]
 
 
 class Known:
-    """`name` and `totals` are those of the whole file, None while they are not known.
+    """`name` is that of the whole file, None while it is not known.
 
     `skipped` is how many entries of the branch lie before what is in memory, None where nobody has counted them or
     where they have to be there before a context store is used; `start` is the byte at which it begins, `covered`
@@ -26,6 +26,7 @@ class Known:
         self._entries = list(entries)
         self._by_id = {entry.id: entry for entry in self._entries}
         self._rest = rest if tail is not None else None
+        self._whole = tail is None
         self._all: tuple[Entry, ...] | None = None
         self._shown: tuple[Entry, ...] | None = None
         self._branch: list[Entry] = []
@@ -33,12 +34,12 @@ class Known:
         self.start = tail.start if tail is not None else 0
         self.covered = tail is not None and tail.covered
         if tail is not None:
-            self.skipped, self.name, self.totals = tail.skipped, tail.name, tail.totals
+            self.skipped, self.name, self._totals = tail.skipped, tail.name, tail.totals
             self._usage = tail.usage
             self._branch = list(self._entries)
             return
         self.name: str | None = name_of(self._entries)
-        self.totals: Usage | None = totals_of(self._entries)
+        self._totals: Usage | None = None
         self._usage = Usage()
         leaf, notice = choose_leaf(self._entries, self._by_id)
         self.notices = (notice,) if notice else ()
@@ -47,6 +48,13 @@ class Known:
     @property
     def leaf_id(self) -> str | None:
         return self._branch[-1].id if self._branch else None
+
+    @property
+    def totals(self) -> Usage | None:
+        """The usage of the whole file, added up when first asked for; None while it is not known."""
+        if self._totals is None and self._whole:
+            self._totals = totals_of(self._entries)
+        return self._totals
 
     def add(self, entry: Entry) -> None:
         """Put an entry that was just written below the leaf."""
@@ -57,8 +65,8 @@ class Known:
         if entry.type == "session_info":
             self.name = name_of((entry,))
         self._usage = add_usage(self._usage, usage_of(entry))
-        if self.totals is not None:
-            self.totals = add_usage(self.totals, usage_of(entry))
+        if self._totals is not None:
+            self._totals = add_usage(self._totals, usage_of(entry))
 
     def all(self) -> tuple[Entry, ...]:
         """Return every entry in file order; SessionError if the rest cannot be read."""
@@ -105,7 +113,7 @@ class Known:
     def learn(self, name: str | None, usage: Usage) -> None:
         """Take what a scan of everything before the tail has found."""
         if self.totals is None:
-            self.totals = add_usage(usage, self._usage)
+            self._totals = add_usage(usage, self._usage)
         if self.name is None:
             self.name = name or ""
 
@@ -122,5 +130,5 @@ class Known:
         self._all = None
         self.skipped, self.covered = 0, False
         self.name = name_of(self._entries)
-        self.totals = totals_of(self._entries)
+        self._whole, self._totals = True, None
         self.go(leaf)

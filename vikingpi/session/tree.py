@@ -135,12 +135,21 @@ def labels_of(entries: Iterable[Entry]) -> Mapping[str, str]:
 
 def totals_of(entries: Iterable[Entry]) -> Usage:
     """Add up the usage of every entry, on all branches."""
-    total = Usage()
-    for entry in entries:
-        usage = usage_of(entry)
-        if usage is not NO_USAGE:
-            total = add_usage(total, usage)
-    return total
+    used = [usage for entry in entries if (usage := usage_of(entry)) is not NO_USAGE]
+    costs = [usage.cost for usage in used]
+    return Usage(
+        sum(usage.input for usage in used),
+        sum(usage.output for usage in used),
+        sum(usage.cache_read for usage in used),
+        sum(usage.cache_write for usage in used),
+        sum(usage.reasoning for usage in used),
+        Cost(
+            sum(cost.input for cost in costs),
+            sum(cost.output for cost in costs),
+            sum(cost.cache_read for cost in costs),
+            sum(cost.cache_write for cost in costs),
+        ),
+    )
 
 
 def add_usage(one: Usage, other: Usage) -> Usage:

@@ -190,9 +190,10 @@ def turns_before(branch: Sequence[Entry], shown: View) -> int:
 
 
 def _marked(entry: Entry) -> bool:
-    for block in map(as_dict, as_list(as_dict(entry.raw.get("message")).get("content"))[:1]):
-        if block.get("type") == "text" and as_str(block.get("text"), "-")[:1] not in OVERVIEW_MARKER[:1]:
-            return False  # most texts can be told by their first character
+    blocks = as_list(as_dict(entry.raw.get("message")).get("content"))
+    first = as_dict(blocks[0]) if blocks else {}
+    if first.get("type") == "text" and as_str(first.get("text"), "-")[:1] not in OVERVIEW_MARKER[:1]:
+        return False  # most texts can be told by their first character
     return entry_text(entry).startswith(OVERVIEW_MARKER)
 
 
