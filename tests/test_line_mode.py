@@ -1,5 +1,6 @@
 """Questions and signals on a terminal that only prints."""
 
+import json
 import signal
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -88,9 +89,86 @@ def test_an_interrupt_on_a_terminal_that_only_prints_says_how_to_go_on(tmp_path:
             tty.send("/modle\n")
             tty.wait("error: there is no /modle; did you mean /model?\nhint: a blank in front sends it to the model")
             tty.send("SAY: hello\n")
-            tty.wait("\nhello")
+            tty.wait("\nhello\n>")
+            tty.process.send_signal(signal.SIGINT)
+            tty.wait("the line is cleared; Ctrl+C again leaves\n>")
+            tty.read(0.6)
+            tty.process.send_signal(signal.SIGINT)
+            tty.read(0.1)
             tty.process.send_signal(signal.SIGINT)
             tty.wait("to go on: vpi --session")
-            assert tty.end() == 130
+            assert tty.end() == 0
         finally:
             tty.close()
+
+
+@contextmanager
+def printing_only(runs: Lab, *words: str, term: str = "dumb") -> Generator[Tty]:
+    tty = Tty(runs, "--store", "off", *words, env={"TERM": term})
+    try:
+        yield tty
+    finally:
+        tty.close()
+
+
+def history(runs: Lab) -> list[str]:
+    return [json.loads(line) for path in (runs.home / "history").glob("*") for line in path.read_text().splitlines()]
+
+
+def stalled(tty: Tty) -> None:
+    """Send a prompt whose answer does not end, and a line behind it."""
+    tty.wait("\n>")
+    tty.send("STALL: 30\n")
+    tty.wait("STALL")
+    tty.read(0.5)
+    tty.send("the line behind it\n")
+    tty.read(0.2)
+
+
+@pytest.mark.parametrize("term", ["dumb", ""])
+def test_there_an_interrupt_aborts_the_answer_and_gives_back_what_waits(tmp_path: Path, term: str) -> None:
+    with lab(tmp_path) as runs, printing_only(runs, term=term) as tty:
+        stalled(tty)
+        tty.process.send_signal(signal.SIGINT)
+        tty.wait("not sent, and kept in the history:\nthe line behind it\n")
+        tty.wait("error: Operation aborted\n>")
+        assert history(runs) == ["the line behind it"]
+        tty.send("SAY: on it goes\n")
+        tty.wait("\non it goes")
+        tty.send("\x04")
+        assert tty.end() == 0
+        assert history(runs) == ["the line behind it"]
+
+
+def test_there_an_interrupt_gives_back_prompts_of_the_command_line_and_ends_what_a_user_runs(tmp_path: Path) -> None:
+    with lab(tmp_path) as runs, printing_only(runs, "!echo began; sleep 30", "the second prompt") as tty:
+        tty.read(1.5)
+        tty.process.send_signal(signal.SIGINT)
+        tty.wait("not sent, and kept in the history:\nthe second prompt\n")
+        tty.wait("(cancelled)\n>", 5)
+        assert history(runs) == ["the second prompt"]
+
+
+@pytest.mark.parametrize(
+    ("signals", "code"), [([signal.SIGINT] * 2, 0), ([signal.SIGTERM], 143), ([signal.SIGHUP], 129)]
+)
+def test_there_what_waits_is_in_the_history_whatever_ends_the_program(
+    tmp_path: Path, signals: list[signal.Signals], code: int
+) -> None:
+    with lab(tmp_path) as runs, printing_only(runs) as tty:
+        stalled(tty)
+        for number in signals:
+            tty.process.send_signal(number)
+            tty.read(0.1)
+        tty.wait("to go on: vpi --session")
+        assert tty.end() == code
+        assert history(runs) == ["the line behind it"]
+
+
+def test_there_an_interrupt_ends_a_question_as_a_no(tmp_path: Path) -> None:
+    with asked_on_a_line(tmp_path, "RUN: touch made") as (runs, tty):
+        tty.process.send_signal(signal.SIGINT)
+        tty.wait("error: Operation aborted\n>")
+        tty.send("y\n")
+        tty.wait("Noted.")
+        assert not (runs.work / "made").exists()

@@ -14,7 +14,7 @@ from vikingpi.errors import Stopped
 from vikingpi.extensions.loader import extension_in
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from types import FrameType
 
 SIGNALS = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGTERM: 143}
@@ -24,14 +24,14 @@ DEAF_AFTER = 0.5
 class Interrupts:
     """The first signal cancels the task that watches, a second one ends the process.
 
-    While another program has the terminal, Ctrl+C is that program's. Code that keeps the event loop from running, of
-    an extension for example, does not notice the first signal; a second one, DEAF_AFTER seconds later, breaks it off
-    by Stopped.
+    Ctrl+C can be given away: to a program that has the terminal, or to what the user interface does then. Code that
+    keeps the event loop from running, of an extension for example, does not notice the first signal; a second one,
+    DEAF_AFTER seconds later, breaks it off by Stopped.
     """
 
     def __init__(self) -> None:
         self._caught: list[signal.Signals] = []
-        self._elsewhere = False
+        self._taker: Callable[[], None] | None = None
         self._unheard_since = 0.0
 
     @property
@@ -45,7 +45,8 @@ class Interrupts:
 
         def stop(number: signal.Signals) -> None:
             self._unheard_since = 0.0
-            if number == signal.SIGINT and self._elsewhere:
+            if number == signal.SIGINT and self._taker is not None:
+                self._taker()
                 return
             self._caught.append(number)
             loop.remove_signal_handler(number)
@@ -70,12 +71,13 @@ class Interrupts:
             raise Stopped(SIGNALS[signal.Signals(number)])
 
     @contextmanager
-    def given_away(self) -> Generator[None, None, None]:
-        self._elsewhere = True
+    def given_away(self, taker: Callable[[], None] = lambda: None) -> Generator[None, None, None]:
+        """Let each Ctrl+C call `taker`, and nothing else."""
+        self._taker = taker
         try:
             yield
         finally:
-            self._elsewhere = False
+            self._taker = None
 
 
 def _tell(text: str) -> None:

@@ -25,11 +25,11 @@ from vikingpi.events import (
 from vikingpi.ui.actions import Places, make_actions
 from vikingpi.ui.choosing import TerminalChooser
 from vikingpi.ui.desk import Terminal, is_dumb, make_desk, open_terminal, typed_ahead
-from vikingpi.ui.history import history_name
+from vikingpi.ui.history import PromptHistory, history_name
 from vikingpi.ui.input import typed
 from vikingpi.ui.interrupts import Interrupts
 from vikingpi.ui.keys import Burst, make_bindings
-from vikingpi.ui.line_mode import run_lines
+from vikingpi.ui.line_mode import Talk, run_lines
 from vikingpi.ui.lines import Line, line_of, written
 from vikingpi.ui.menu import command_in
 from vikingpi.ui.plain import Prompt, write
@@ -247,7 +247,10 @@ async def run_repl(
         raise
     try:
         if is_dumb(os.environ) or not (sys.stdin.isatty() and sys.stdout.isatty()):
-            return await run_lines(app, prompts, sys.stdin, sys.stdout, relay.to)
+            talk = Talk(sys.stdout)
+            relay.to(talk.event)
+            history = PromptHistory(places.history / history_name(str(app.parts.cwd)))
+            return await run_lines(app, prompts, sys.stdin, talk, history, interrupts)
         repl = Repl(app, places, open_terminal(app.settings.theme, os.environ), interrupts)
         relay.to(repl.event)
         with printed_lines(repl.event):
