@@ -16,6 +16,7 @@ from vikingpi.config.model import Settings
 from vikingpi.decode import Json
 from vikingpi.events import AgentStart, Event, HookFailed, Notice
 from vikingpi.extensions.bridge import ANSWERED, TOLD, Handler, HookBridge
+from vikingpi.extensions.loader import load_extensions
 from vikingpi.llm.scripted import ScriptedCall, Step
 from vikingpi.messages import ToolCall, UserMessage
 from vikingpi.session.entries import Entry
@@ -95,9 +96,15 @@ def test_whatever_setup_raises_only_the_extension_is_left_out(bench: Bench, erro
     assert len(named) == 2 and all(f"it raised {error.partition('(')[0][-9:]}"[-9:] in notice for notice in named)
 
 
-@pytest.mark.parametrize(
-    "waits", ["async def wait(*_):\n    await asyncio.sleep(100)", "def wait(*_):\n    time.sleep(100)"]
-)
+SWALLOWS = """async def wait(*_):
+    try:
+        await asyncio.sleep(100)
+    except BaseException:
+        return None"""
+WAITS = ("async def wait(*_):\n    await asyncio.sleep(100)", "def wait(*_):\n    time.sleep(100)", SWALLOWS)
+
+
+@pytest.mark.parametrize("waits", WAITS, ids=["async", "plain", "swallows"])
 @pytest.mark.parametrize("where", ["before_agent_start", "tool_call", "turn_end", "tool"])
 def test_an_abort_ends_whatever_an_extension_waits_for(bench: Bench, waits: str, where: str) -> None:
     registered = 'vpi.register_tool("waiter", "Waits.", {}, wait)' if where == "tool" else f"vpi.on({where!r}, wait)"
@@ -161,6 +168,16 @@ def test_what_cannot_be_registered_leaves_the_extension_out_by_name(bench: Bench
     bench.run([Step(text="x")], work, store="off")
     (notice,) = (notice for notice in bench.notices if "is left out" in notice)
     assert str(path) in notice and why in notice
+
+
+@pytest.mark.parametrize("text", ["def setup(vpi):\n    time.sleep(30)", "time.sleep(30)", "while True: time.sleep(0)"])
+def test_a_file_that_does_not_return_is_left_out(tmp_path: Path, text: str) -> None:
+    path, begun = tmp_path / "slow.py", time.monotonic()
+    path.write_text(f"import time\n{text}")
+    loaded = load_extensions([path], 0.1)
+    late = f"the extension {path} is left out: TooLate: it did not return within 0.1 s"
+    assert (loaded.extensions, loaded.notices) == ((), (late,))
+    assert time.monotonic() - begun < 10
 
 
 def test_an_async_setup_is_refused(bench: Bench) -> None:

@@ -17,13 +17,13 @@ from types import FrameType, MappingProxyType
 from typing import Any, TypeVar
 
 from vikingpi.errors import ExtensionError, Stopped
+from vikingpi.extensions.naming import is_extension
 
 T = TypeVar("T")
 
 # Seconds. Tools and commands have no limit: who waits for them ends them by Esc, or by --max-time.
 LIMITS: Mapping[str, float] = MappingProxyType(
     {
-        "setup": 60.0,
         "session_start": 10.0,
         "before_agent_start": 30.0,
         "tool_call": 120.0,
@@ -169,7 +169,7 @@ def _alarmed(seconds: float, function: Callable[..., T], *arguments: Any) -> T:
     armed = [True]
 
     def expired(_number: int, frame: FrameType | None) -> None:
-        while frame is not None and frame.f_code is not _alarmed.__code__:
+        while frame is not None and frame.f_code is not _alarmed.__code__ and not is_extension(frame):
             if str(frame.f_globals.get("__name__")).startswith("vikingpi."):
                 return  # the next alarm comes soon
             frame = frame.f_back

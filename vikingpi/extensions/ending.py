@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import CoroutineType, ModuleType
 from typing import Any
 
-from vikingpi.extensions.loader import MODULE_PREFIX, extension_in
+from vikingpi.extensions.naming import MODULE_PREFIX, extension_in
 
 TASKS_END = 1.0
 PROCESS_ENDS = 3.0

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 
 from vikingpi.command import Command
 from vikingpi.errors import ConfigError, ExtensionError
+from vikingpi.extensions.naming import MODULE_PREFIX
 from vikingpi.tools.base import Tool
 from vikingpi.values import NamedTuple
 
 if TYPE_CHECKING:
-    from types import FrameType, ModuleType
+    from types import ModuleType
 
     from vikingpi.extensions.api import Extension
 
-MODULE_PREFIX = "vpi_extension_"
+SETUP_SECONDS = 60.0  # the limits of handlers are in calls.py
 
 
 class Loaded(NamedTuple):
@@ -52,7 +53,7 @@ def find_extensions(folders: Iterable[Path], files: Sequence[str], cwd: Path) ->
     return tuple({os.path.realpath(path): path for path in found}.values())
 
 
-def load_extensions(paths: Iterable[Path]) -> Loaded:
+def load_extensions(paths: Iterable[Path], limit: float = SETUP_SECONDS) -> Loaded:
     """Run the files, each in a module of its own. Nearly every run has none: what they need is imported with them."""
     extensions: list[Extension] = []
     notices: list[str] = []
@@ -61,7 +62,7 @@ def load_extensions(paths: Iterable[Path]) -> Loaded:
 
         extension = Extension(path.stem)
         try:
-            _load(path, extension)
+            _load(path, extension, limit)
         except Exception as error:  # noqa: BLE001 - whatever an extension raises is reported
             hint = f" ({error.hint})" if isinstance(error, ExtensionError) and error.hint else ""
             notices.append(f"the extension {path} is left out: {type(error).__name__}: {error}{hint}")
@@ -70,21 +71,12 @@ def load_extensions(paths: Iterable[Path]) -> Loaded:
     return Loaded(tuple(extensions), tuple(notices))
 
 
-def extension_in(frame: FrameType | None) -> str:
-    """Return the name of the extension whose code runs, empty for none."""
-    while frame is not None:
-        if str(frame.f_globals.get("__name__")).startswith(MODULE_PREFIX):
-            return Path(frame.f_code.co_filename).stem
-        frame = frame.f_back
-    return ""
-
-
-def _load(path: Path, extension: Extension) -> None:
+def _load(path: Path, extension: Extension, limit: float) -> None:
     """Run a file and its setup; raise an Exception for what they raise, KeyboardInterrupt only for a real Ctrl+C."""
     import signal
     import threading
 
-    from vikingpi.extensions.calls import LIMITS, within
+    from vikingpi.extensions.calls import within
 
     pressed: list[int] = []
 
@@ -95,7 +87,7 @@ def _load(path: Path, extension: Extension) -> None:
     mine = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, press) if mine else None
     try:
-        within(LIMITS["setup"], lambda: _run(path, extension))
+        within(limit, lambda: _run(path, extension))
     except Exception:
         if pressed:
             raise KeyboardInterrupt from None

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from vikingpi.errors import Stopped
-from vikingpi.extensions.loader import extension_in
+from vikingpi.extensions.naming import extension_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
