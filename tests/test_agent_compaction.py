@@ -478,3 +478,24 @@ def test_what_is_typed_while_a_run_is_compacted_is_still_answered() -> None:
     lab.run(*(words(200) for _ in range(5)))
     assert lab.sent()[-1] == "u:one more" and not lab.agent.inbox
     assert lab.names()[-2:] == ["AgentEnd", "AgentSettled"]
+
+
+def full_window(prompts: int) -> Lab:
+    """A server that says after every answer that the window is full."""
+    small = scripted_model()._replace(context_window=30_000, max_tokens=4096)
+    lab = Lab([Step(words(300), usage=Usage(28_900, 100)) for _ in range(60)], model=small)
+    lab.run(*(words(300) for _ in range(prompts)))
+    return lab
+
+
+def test_a_compaction_in_vain_is_not_repeated_after_every_prompt() -> None:
+    lab = full_window(14)
+    (end,) = ends(lab)
+    assert end.tokens_after > 30_000 - 16_384
+
+
+def test_a_compaction_in_vain_says_nothing_of_another_window() -> None:
+    lab = full_window(12)
+    lab.agent.use_model(lab.agent.deps.model._replace(context_window=29_000), "off")
+    lab.run(words(300))
+    assert len(ends(lab)) == 2

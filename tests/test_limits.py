@@ -52,6 +52,7 @@ CHEAP = Usage(100, 10, cost=Cost(0.1))
 )
 def test_a_run_ends_at_its_limit_with_what_there_is(limits: Limits, reason: str) -> None:
     app = FakeApp(replay(turns(CHEAP, CHEAP)))
+    app.figures = app.figures._replace(context_tokens=CHEAP.total)
     app.parts.model = app.parts.model._replace(price=Price(1, 1))
     code, out, err = run(app, limits, "go")
     assert (code, out.rstrip("12\n")) == (3, "step ")
@@ -66,8 +67,9 @@ def test_a_run_ends_at_its_limit_with_what_there_is(limits: Limits, reason: str)
         (Limits(cost=0.01), "the limit of $0.01 is reached ($0.0123 spent)"),
     ],
 )
-def test_what_a_provider_does_not_count_is_estimated(limits: Limits, reason: str) -> None:
-    app = FakeApp(replay(turns(Usage())))
+@pytest.mark.parametrize("told", [Usage(), Usage(1, 1, cost=Cost(1e-6, 1e-6)), Usage(0, 1, 1)])
+def test_what_a_provider_does_not_count_is_estimated(limits: Limits, reason: str, told: Usage) -> None:
+    app = FakeApp(replay(turns(told)))
     app.parts.model = app.parts.model._replace(price=Price(1, 1))
     code, out, err = run(app, limits, "go")
     assert (code, out, app.parts.agent.stopped) == (3, "step 1\n", True)

@@ -37,12 +37,15 @@ class Summary(NamedTuple):
 class Compactor:
     """Compacts on demand or when a request is too large.
 
-    A threshold compaction that failed, or did not help, is tried again only after the context has grown on.
+    A threshold compaction that failed, or did not help, is tried again only after the context has grown on, by its own
+    estimate: what a server counts may grow by itself, or never change. Each one in vain makes the next one later.
     """
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
-        self._next_try = 0
+        self._limit = 0
+        self._in_vain = 0
+        self._next_size = 0
 
     async def make_room(self, deps: AgentDeps, request: Request, system_append: str) -> bool:
         """Compact if `request` is over the threshold; return whether the context changed."""
@@ -50,14 +53,21 @@ class Compactor:
         if not settings.enabled or window <= 0:
             return False
         limit = token_limit(window, settings)
-        tokens = self._meter.measure(request, deps.session.branch())
-        if tokens <= max(limit, self._next_try):
+        if self._meter.measure(request, deps.session.branch()) <= limit:
+            return False
+        if limit != self._limit:
+            self._limit, self._in_vain, self._next_size = limit, 0, 0
+        if self._next_size and self._meter.size(request).tokens <= self._next_size:
             return False
         if _plan(deps, "threshold") is None:
             return False
         problem = await self.compact(deps, "threshold", system_append)
-        left = self._measure(deps, system_append)
-        self._next_try = left + limit // 4 if problem or left > limit else 0
+        left = build_request(deps, system_append)
+        if problem or self._meter.measure(left, deps.session.branch()) > limit:
+            growth = min(limit // 4 << self._in_vain, limit)
+            self._in_vain, self._next_size = self._in_vain + 1, self._meter.size(left).tokens + growth
+        else:
+            self._in_vain, self._next_size = 0, 0
         return not problem
 
     async def compact(self, deps: AgentDeps, reason: Reason, system_append: str, instructions: str = "") -> str:

@@ -69,14 +69,14 @@ class Meter:
                     if not self._speaks_for(message, request, branch):
                         break
                     if noted or self._believes(message, request._replace(messages=messages[:place])):
-                        return tokens + counted + _answer_tokens(message)
+                        return tokens + counted + answer_tokens(message)
                 if self._anchor is None:
                     break
                 doubted = True
             tokens += message_tokens(message)
-        return round(self._size(request).tokens * self._scale)
+        return round(self.size(request).tokens * self._scale)
 
-    def _size(self, request: Request) -> Size:
+    def size(self, request: Request) -> Size:
         """Measure all of a request; what the last one began with is not measured again."""
         known, said = self._measured
         messages, old = tuple(request.messages), len(known)
@@ -88,7 +88,7 @@ class Meter:
 
     def _believes(self, answer: AssistantMessage, request: Request) -> bool:
         """Whether the usage can be that of the request; learn the scale of the server that counted."""
-        counted, asked = _asked(answer.usage), self._size(request)
+        counted, asked = _asked(answer.usage), self.size(request)
         believed = counted > 0 and asked.holds(counted)
         if counted:
             ratio = counted / max(asked.tokens, 1) if believed else 1.0
@@ -110,12 +110,6 @@ class Meter:
 def _asked(usage: Usage) -> int:
     """What the provider counted of the request; some servers count the answer alone."""
     return usage.input + usage.cache_read + usage.cache_write
-
-
-def _answer_tokens(answer: AssistantMessage) -> int:
-    """What the next request has of an answer: thoughts that the provider keeps are counted but not sent."""
-    said, counted = message_size(answer), answer.usage.output
-    return counted if said.holds(counted) else said.tokens
 
 
 def project(deps: AgentDeps) -> tuple[Message, ...]:
@@ -144,6 +138,12 @@ def overhead(system: str, tools: Sequence[ToolSpec]) -> Size:
 def message_tokens(message: Message) -> int:
     """Estimate the tokens of one message."""
     return message_size(message).tokens
+
+
+def answer_tokens(answer: AssistantMessage) -> int:
+    """What the next request has of an answer: thoughts that the provider keeps are counted but not sent."""
+    said, counted = message_size(answer), answer.usage.output
+    return counted if said.holds(counted) else said.tokens
 
 
 def message_size(message: Message) -> Size:

@@ -80,10 +80,16 @@ class Thinker:
         except asyncio.CancelledError:
             self._transcript.keep(builder.partial("aborted", ABORTED))
             raise
-        answer = self._transcript.keep(answer)
+        counted = 0
+
+        def note(stored: AssistantMessage) -> None:
+            nonlocal counted
+            counted = self._meter.note(request, stored)
+
+        answer = self._transcript.keep(answer, note if self.error is None else None)
         if answer.stop_reason in ("stop", "toolUse"):
             self._recovered = False
-        return answer, self._meter.note(request, answer) if self.error is None else 0
+        return answer, counted
 
     def _may_recover(self, deps: AgentDeps) -> bool:
         return deps.settings.compaction.enabled and not self._recovered

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from vikingpi.agent.deps import AgentDeps
@@ -45,12 +46,17 @@ class Transcript:
         self._emit(MessageStart(message))
         return self.keep(message)
 
-    def keep(self, message: M) -> M:
-        """Store a message that was announced before; return it with its entry's id."""
+    def keep(self, message: M, stored: Callable[[M], None] | None = None) -> M:
+        """Store a message that was announced before; return it with its entry's id.
+
+        `stored` learns of it before everybody else.
+        """
         message = cleaned(message)
         entry = self._session.append_message(message)
         message = message._replace(entry_id=entry.id)
         self.said.append(message)
+        if stored is not None:
+            stored(message)
         self._emit(MessageEnd(message))
         return message
 

@@ -7,14 +7,14 @@ import re
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from vikingpi.agent.context import message_tokens
+from vikingpi.agent.context import answer_tokens
 from vikingpi.app.options import RunOptions
 from vikingpi.commands.host import Host
 from vikingpi.errors import ConfigError
 from vikingpi.events import CompactionEnd, Event, LimitReached, MessageEnd, Notice, TurnEnd
 from vikingpi.llm.cost import priced
 from vikingpi.messages import AssistantMessage, Usage
-from vikingpi.session.tree import usage_of
+from vikingpi.session.tree import add_usage, usage_of
 from vikingpi.values import NamedTuple
 
 EXIT_CODE = 3
@@ -106,12 +106,14 @@ class Limiter:
                 pass
 
     def _usage(self, answer: AssistantMessage) -> Usage:
-        """Return the usage of an answer, an estimate where the provider tells none."""
-        if answer.usage.total or answer.stop_reason in ("error", "aborted"):
-            return answer.usage
-        said = message_tokens(answer)
-        asked = max(0, self._app.status().context_tokens - said)
-        return priced(Usage(asked, said), self._app.parts.model.price)
+        """Return the usage of an answer, with what is missing where the provider told less than there can have been."""
+        told = answer.usage
+        if answer.stop_reason in ("error", "aborted"):
+            return told
+        said = answer_tokens(answer)
+        asked = self._app.status().context_tokens - said
+        missing = Usage(max(0, asked - told.input - told.cache_read - told.cache_write), max(0, said - told.output))
+        return add_usage(told, priced(missing, self._app.parts.model.price))
 
     def _spend(self, usage: Usage) -> None:
         self._tokens += usage.total
