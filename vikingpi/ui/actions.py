@@ -91,13 +91,17 @@ class Doer:
 
     async def edit_outside(self) -> None:
         """Have the editor's text edited by $EDITOR, with the terminal to itself."""
-        desk = self._desk
-        command = outside.editor_command(os.environ)
-        async with desk.screen.away():
+        screen, editor = self._desk.screen, self._desk.editor
+        command, before = outside.editor_command(os.environ), editor.whole()
+        async with screen.away():
             with self._interrupts.given_away():
-                text = await outside.edit(desk.editor.whole(), command)
-        desk.editor.set("")
-        desk.editor.put_back([text] if text else [])
+                edited = await outside.edit(before, command)
+        came = editor.whole().removesuffix(before).strip("\n")
+        text = "\n\n".join(part for part in (came, edited) if part)
+        if before.strip() in edited:
+            editor.set(text)
+        else:
+            editor.exchange(text)
 
     async def paste_image(self) -> None:
         """Put the clipboard's image into the text as a file."""

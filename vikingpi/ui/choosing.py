@@ -37,12 +37,15 @@ class TerminalChooser:
         desk.screen.key_processor.before_key_press += self._questioner.pauses.key
 
     async def choose(self, choices: Choices) -> str | None:
+        self._desk.search.end()
         return await self._asker.choose(choices)
 
     async def text(self, question: str) -> str | None:
+        self._desk.search.end()
         return await self._asker.text(question)
 
     async def confirm(self, question: str, body: str, answers: Sequence[Option]) -> str | None:
+        self._desk.search.end()
         return await self._questioner.confirm(question, body, answers)
 
     async def copy(self, text: str) -> str:

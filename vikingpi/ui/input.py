@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
+from vikingpi.ui.drafts import DraftBuffer
 from vikingpi.ui.history import PromptHistory
 from vikingpi.ui.menu import Item, Menu
 from vikingpi.ui.pastes import Pastes
@@ -42,8 +42,8 @@ class Editor:
 
     def __init__(self, history: Path, menu: Menu) -> None:
         self.menu = menu
-        self.buffer = Buffer(history=PromptHistory(history), multiline=True)
         self._pastes = Pastes()
+        self.buffer = DraftBuffer(PromptHistory(history), lambda text: typed(self._pastes.unfold(text)))
 
     @property
     def text(self) -> str:
@@ -57,8 +57,13 @@ class Editor:
 
     def set(self, text: str) -> None:
         """Replace the text; undo brings the old one back."""
-        self.buffer.save_to_undo_stack()
-        self.buffer.document = Document(text)
+        self.buffer.draft = self._pastes.fold(text)
+
+    def exchange(self, text: str) -> None:
+        """Put another text in the place of what was typed; Up goes back to that."""
+        if self.text.strip():
+            self.buffer.begin_line()
+        self.set(text)
 
     def whole(self) -> str:
         """Return the text with what long pastes stand for."""
@@ -90,16 +95,13 @@ class Editor:
         return text
 
     def remember(self) -> str:
-        """Keep the text in the history too, and return it; empty where there is only space."""
+        """Keep the text and other drafts in the history too, and return it; empty where there is only space."""
         text = self.whole()
-        if not text.strip():
-            return ""
-        self.buffer.text = text
         self.buffer.append_to_history()
-        return text
+        return text if text.strip() else ""
 
     def put_back(self, texts: Sequence[str]) -> None:
         """Put texts before the draft, each apart by a blank line."""
         if texts:
-            draft = [self.text] if self.text.strip() else []
-            self.set("\n\n".join([*map(self._pastes.fold, texts), *draft]))
+            draft = [self.buffer.draft] if self.buffer.draft.strip() else []
+            self.buffer.draft = "\n\n".join([*map(self._pastes.fold, texts), *draft])

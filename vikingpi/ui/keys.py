@@ -195,7 +195,7 @@ def _bind_stopping(keys: KeyBindings, editor: Editor, search: Search, actions: A
         else:
             actions.hint("Ctrl+C again leaves")
 
-    @keys.add("c-d", filter=Condition(lambda: not editor.text))
+    @keys.add("c-d", filter=Condition(lambda: not editor.text and not search.active))
     def _(event: KeyPressEvent) -> None:
         actions.leave()
 
@@ -279,7 +279,12 @@ def _bind_search(keys: KeyBindings, editor: Editor, search: Search) -> None:
         else:
             search.begin()
 
+    @keys.add("c-g", filter=active)
+    def _(event: KeyPressEvent) -> None:
+        search.end()
+
     @keys.add("enter", filter=active)
+    @keys.add("escape", "enter", filter=active)
     @keys.add("tab", filter=active)
     def _(event: KeyPressEvent) -> None:
         search.choose()

@@ -14,28 +14,28 @@ class Search:
     """Borrows the editor; the draft comes back if nothing was chosen."""
 
     def __init__(self, editor: Editor) -> None:
-        self.active = False
         self._editor = editor
-        self._draft = ""
+
+    @property
+    def active(self) -> bool:
+        return self._editor.buffer.lent
 
     def begin(self) -> None:
-        self._draft, self.active = self._editor.text, True
-        self._editor.set("")
+        self._editor.buffer.lend()
         self._editor.menu.hold(self._offer)
 
     def end(self) -> None:
-        self._close(self._draft)
+        if self.active:
+            self._editor.menu.hold(None)
+            self._editor.buffer.give_back()
 
     def choose(self) -> None:
-        """Let the selected prompt be edited."""
+        """Let the selected prompt be edited, or the words that none has; Up goes to the draft."""
+        words = self._editor.text
         item = self._editor.menu.selected(self._editor.before_cursor)
-        self._close(self._draft if item is None else item.insert)
-
-    def _close(self, text: str) -> None:
-        self.active = False
-        self._editor.menu.hold(None)
-        self._editor.set("")
-        self._editor.put_back([text] if text else [])
+        self.end()
+        if text := words if item is None else item.insert:
+            self._editor.exchange(text)
 
     def _offer(self, text: str) -> Offer:
         if not self.active:
