@@ -190,10 +190,13 @@ class Tty:
         return self.process.returncode
 
     def close(self) -> None:
-        if self._master < 0:
-            return
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        os.close(self._master)
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Take the terminal away."""
+        if self._master >= 0:
+            os.close(self._master)
         self._master = -1

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import select
 import sys
-import termios
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from prompt_toolkit.input import Input
 from prompt_toolkit.styles import Style
 
 from vikingpi.commands.host import Host
@@ -36,7 +32,7 @@ class Terminal(NamedTuple):
 
     theme: Theme
     output: HeldOutput
-    source: Input
+    source: KeyInput
 
     def size(self) -> tuple[int, int]:
         size = self.output.get_size()
@@ -51,17 +47,12 @@ def open_terminal(setting: str, env: Mapping[str, str]) -> Terminal:
     return Terminal(theme, output, KeyInput(sys.stdin))
 
 
-def typed_ahead(source: Input) -> list[str]:
+def typed_ahead(source: KeyInput) -> list[str]:
     """Take the lines that were typed before the program read any key.
 
     The terminal has them as lines, so their Enter would come as Ctrl+J; what is not ended yet stays for the editor.
     """
-    descriptor, data = source.fileno(), b""
-    if not termios.tcgetattr(descriptor)[3] & termios.ICANON:
-        return []
-    while select.select([descriptor], [], [], 0)[0] and (read := os.read(descriptor, 65536)):
-        data += read
-    return data.decode("utf-8", "replace").splitlines()
+    return source.typed_ahead().decode("utf-8", "replace").splitlines()
 
 
 def is_dumb(env: Mapping[str, str]) -> bool:

@@ -36,6 +36,11 @@ def picker_keys(view: PickerView) -> KeyBindings:
     """Bind the keys of a list; the application's result is the chosen key or None."""
     keys, listing = KeyBindings(), view.listing
     listed = Condition(lambda: listing.stage == "list")
+
+    @keys.add("c-d")
+    def _(event: KeyPressEvent) -> None:
+        event.app.exit(result=None)
+
     for key, step in (("up", -1), ("down", 1), ("c-p", -1), ("c-n", 1), ("home", -_FAR), ("end", _FAR)):
         _bind(keys, key, partial(listing.move, step))
     for key, sign in (("pageup", -1), ("pagedown", 1), ("left", -1), ("right", 1)):
@@ -166,7 +171,8 @@ async def run_on(
     full: bool = False,
 ) -> str | None:
     """Run a layout in place of what has the stage. `key_pressed` is called before each key, `left_over` with what
-    was typed in one burst with the last one; otherwise that is dropped, never kept for what comes next."""
+    was typed in one burst with the last one; otherwise that is dropped, never kept for what comes next. The end of the
+    input is no answer."""
 
     @keys.add("c-z")
     def _(event: KeyPressEvent) -> None:
@@ -186,6 +192,8 @@ async def run_on(
         chat.add_done_callback(ended)
     try:
         return await application.run_async(handle_sigint=False, set_exception_handler=False)
+    except EOFError:
+        return None
     finally:
         left_over("".join(typed(key.data) for key in get_typeahead(stage.input) if len(key.data) == 1))
         if chat is not None:
@@ -210,8 +218,12 @@ def _application(stage: Stage, layout: Layout, *, full: bool) -> Application[str
     return application
 
 
-def bind_leaving(keys: KeyBindings) -> None:
-    """Bind what leaves without an answer."""
+def bind_leaving(keys: KeyBindings, empty: Callable[[], bool] = lambda: True) -> None:
+    """Bind what leaves without an answer; Ctrl+D does where nothing is typed."""
+
+    @keys.add("c-d", filter=Condition(empty))
+    def _(event: KeyPressEvent) -> None:
+        event.app.exit(result=None)
 
     @keys.add("escape")
     @keys.add("c-c")

@@ -274,7 +274,7 @@ def question_keys(
         else:
             question.typed(text)
 
-    bind_leaving(keys)
+    bind_leaving(keys, empty=lambda: not editor.text)
     return keys
 
 

@@ -128,7 +128,7 @@ class Repl:
         for text, images in prompts:
             self._desk.work.prompt(text, images, last=True)
         # Several lines may be one paste: that is for the user to send.
-        if early and not several and (text := self._desk.editor.take()):
+        if early and not self._source.closed and not several and (text := self._desk.editor.take()):
             self._submit(text)
 
     def _greet(self) -> None:

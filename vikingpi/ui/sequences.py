@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
-from collections.abc import Callable
+import select
+import termios
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TextIO
 
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
@@ -114,19 +119,71 @@ class KeyParser(Vt100Parser):
 
 
 class KeyInput(Vt100Input):
-    """A terminal's input, read with `KeyParser`."""
+    """A terminal's input, read with `KeyParser`. Once it has ended, each reader of it is told so: by Ctrl+D while the
+    terminal still had lines, or because nobody has the terminal any more."""
 
     def __init__(self, stdin: TextIO) -> None:
         super().__init__(stdin)
         self.vt100_parser = KeyParser(self._buffer_key)
+        self._early = b""
+        self._ready: Callable[[], None] | None = None
+
+    def typed_ahead(self) -> bytes:
+        """Take the lines that were typed before any key was read."""
+        descriptor = self.fileno()
+        try:
+            lines = bool(termios.tcgetattr(descriptor)[3] & termios.ICANON)
+            while lines and not self.closed and select.select([descriptor], [], [], 0)[0]:
+                read = os.read(descriptor, 65536)
+                self._early += read
+                self.stdin_reader.closed = not read
+        except (OSError, termios.error):
+            self.stdin_reader.closed = True
+        early, self._early = self._early, b""
+        return early
+
+    def raw_mode(self) -> AbstractContextManager[None]:
+        # There an end that was typed would be a NUL.
+        self._early += self.typed_ahead()
+        return super().raw_mode()
+
+    @contextmanager
+    def attach(self, input_ready_callback: Callable[[], None]) -> Generator[None, None, None]:
+        before, self._ready = self._ready, input_ready_callback
+        with super().attach(input_ready_callback):
+            self._tell()
+            try:
+                yield
+            finally:
+                self._ready = before
+        self._tell()
+
+    @contextmanager
+    def detach(self) -> Generator[None, None, None]:
+        with super().detach():
+            yield
+        self._tell()
 
     def read_keys(self) -> list[KeyPress]:
-        data = read = self.stdin_reader.read(_READ)
+        early, self._early = self._early.decode("utf-8", "surrogateescape"), b""
+        data = early + (read := self.stdin_reader.read(_READ))
         while len(read) > _PASTE and len(data) < _MOST_AT_ONCE:
             data += (read := self.stdin_reader.read(_READ))
+        if not data and _hung_up(self.fileno()):
+            self.stdin_reader.closed = True
         self.vt100_parser.feed(data)
         keys, self._buffer = self._buffer, []
         return keys
 
+    def _tell(self) -> None:
+        if self._ready is not None and (self._early or self.closed):
+            asyncio.get_running_loop().call_soon(self._ready)
+
     def _buffer_key(self, key: KeyPress) -> None:
         self._buffer.append(key)
+
+
+def _hung_up(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return bool(poll.poll(0))

@@ -10,6 +10,7 @@ from vikingpi.app.options import RunOptions
 from vikingpi.config.load import described
 from vikingpi.config.paths import home_of, locate
 from vikingpi.config.trust import needs_trust, remember, remembered
+from vikingpi.errors import Stopped
 from vikingpi.safetext import literal
 from vikingpi.ui.plain import write
 
@@ -21,7 +22,10 @@ Trust this folder? [y]es, [n]o (both are remembered), Enter for not now: """
 
 
 def ask_trust(options: RunOptions, env: Mapping[str, str], cwd: Path, source: TextIO, out: TextIO) -> RunOptions:
-    """Ask unless a flag, an earlier answer or the lack of such files decides; ConfigError for a broken trust.json."""
+    """Ask unless a flag, an earlier answer or the lack of such files decides.
+
+    ConfigError for a broken trust.json, Stopped at the end of the input.
+    """
     paths = locate(env)
     if options.trust is not None or remembered(paths, cwd) is not None:
         return options
@@ -30,7 +34,11 @@ def ask_trust(options: RunOptions, env: Mapping[str, str], cwd: Path, source: Te
         return options
     listed = "\n".join(f"  {literal(name)}" for name in described(cwd, names))
     write(out, _QUESTION.format(folder=literal(str(cwd)), names=listed))
-    answer = source.readline().strip().lower()
+    line = source.readline()
+    if not line:
+        write(out, "\n")
+        raise Stopped(0)
+    answer = line.strip().lower()
     if answer in ("y", "yes", "n", "no"):
         remember(paths, cwd, answer[0] == "y")
     return options._replace(trust=answer in ("y", "yes"))
