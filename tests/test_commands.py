@@ -3,9 +3,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from test_commands_choices import FakeChooser
 from ui_fake import FakeApp, FakeMemory, FakeStore, Figures, replay, session_in, text_answer
 
 from vikingpi.commands.misc import all_commands
+from vikingpi.errors import VpiError
 from vikingpi.events import Event
 
 
@@ -32,9 +34,27 @@ def test_every_command_is_listed_once_with_a_description() -> None:
 
 
 def test_help_lists_the_table_as_it_is_now() -> None:
-    text = run(app(), "help")
+    fake = app()
+    fake.chooser = FakeChooser()
+    text = run(fake, "help")
     assert "`/viking`" in text
     assert "Alt+Enter" in text
+
+
+def test_help_without_lists_to_choose_from_is_lines_with_the_keys_that_work_there() -> None:
+    text = run(app(), "help")
+    assert "\n/viking - " in text
+    assert "Ctrl+C - abort" in text
+    assert not any(sign in text for sign in ("\n|", "`/", "Alt+Enter", "Ctrl+R"))
+
+
+@pytest.mark.parametrize("name", ["copy", "exit", "help", "new", "quit", "session"])
+def test_a_command_without_arguments_refuses_one_and_does_nothing(name: str) -> None:
+    fake = app()
+    with pytest.raises(VpiError, match=f"/{name} takes no argument, so nothing was done") as caught:
+        run(fake, name, "99")
+    assert caught.value.hint.startswith(f"/{name}: ")
+    assert (fake.quit_requested, fake.sessions) == (False, 1)
 
 
 @pytest.mark.parametrize("name", ["exit", "quit"])

@@ -114,6 +114,7 @@ def test_what_waits_and_what_others_can_read_is_said(tmp_path: Path) -> None:
         code, text = doctor(runs)
     assert code == 0
     assert "messages wait for embedded:" in text
+    assert re.search(r"\nnothing to mend; pending: \d+ messages wait for embedded:.*\n\Z", text)
     assert "chmod 600" in text
     assert "1 of this folder" in text
 

@@ -55,7 +55,9 @@ def run_doctor(rest: Sequence[str], env: Mapping[str, str], cwd: Path, out: Text
         for line in one.hint.split("\n") if one.hint else ():
             out.write(f"      {'':<9}  {plain(line)}\n")
     bad = sum(one.level == "bad" for one in findings)
-    out.write(f"\n{f'{bad} to mend' if bad else 'all is well'}\n")
+    waiting = "; ".join(one.text for one in findings if one.subject == "outbox" and one.level == "note")
+    verdict = f"{bad} to mend" if bad else "nothing to mend" if waiting else "all is well"
+    out.write(f"\n{verdict}{f'; pending: {plain(waiting)}' if waiting else ''}\n")
     return 1 if bad else 0
 
 
@@ -164,7 +166,9 @@ async def _store(
         findings.append(Finding("ok", "outbox", "nothing waits for a store"))
     for identity, count in waiting:
         hint = f"vpi -c delivers what is meant for the store it uses; /viking shows the rest ({paths.outbox})"
-        findings.append(Finding("note", "outbox", f"{count} messages wait for {identity}", hint))
+        findings.append(
+            Finding("note", "outbox", f"{count} message{' waits' if count == 1 else 's wait'} for {identity}", hint)
+        )
     return findings
 
 

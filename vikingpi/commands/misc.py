@@ -12,7 +12,9 @@ from vikingpi.commands.session import session_commands
 from vikingpi.commands.settings import settings_commands
 from vikingpi.commands.tree import tree_commands
 from vikingpi.commands.viking_status import viking_commands
+from vikingpi.errors import VpiError
 
+WITHOUT_ARGUMENT = ("clone", "copy", "exit", "help", "new", "quit", "session")
 KEYS = """
 | key | what it does |
 |---|---|
@@ -36,6 +38,13 @@ KEYS = """
 | `@` | name a file of the project |
 | `!cmd`, `!!cmd` | run a command; the model sees it, or not |
 """
+LINE_KEYS = """
+Enter - send a line; while the model works: after the present answer
+Ctrl+C - abort, and give back the lines that wait; otherwise clear the line; twice: leave
+Ctrl+D - leave
+Ctrl+Z - suspend; fg comes back
+!cmd, !!cmd - run a command; the model sees it, or not
+"""
 
 
 def all_commands(app: Host) -> tuple[Command, ...]:
@@ -51,7 +60,21 @@ def all_commands(app: Host) -> tuple[Command, ...]:
         commands += export_commands(app, app.controls.export)
         commands += (*resume_commands(app, app.controls), *tree_commands(app, app.controls))
         commands += settings_commands(app, app.controls)
-    return tuple(sorted(commands, key=lambda command: command.name))
+    return tuple(sorted(map(_strict, commands), key=lambda command: command.name))
+
+
+def _strict(command: Command) -> Command:
+    """Let a command that takes no argument refuse one."""
+    if command.name not in WITHOUT_ARGUMENT:
+        return command
+
+    async def run(argument: str) -> str:
+        if argument.strip():
+            hint = f"/{command.name}: {command.description}"
+            raise VpiError(f"/{command.name} takes no argument, so nothing was done", hint=hint)
+        return await command.run(argument)
+
+    return command._replace(run=run)
 
 
 def misc_commands(app: Host) -> tuple[Command, ...]:
@@ -59,6 +82,8 @@ def misc_commands(app: Host) -> tuple[Command, ...]:
 
     async def show_help(argument: str) -> str:
         named = (*((command.name, command.description) for command in app.commands), *app.library.names())
+        if app.chooser is None:  # a terminal that only prints
+            return "\n".join([*(f"/{name} - {about}" for name, about in named), LINE_KEYS.rstrip()])
         lines = [f"- `/{name}` - {about}" for name, about in named]
         return "\n".join([*lines, "", KEYS.strip()])
 
