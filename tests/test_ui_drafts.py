@@ -163,3 +163,49 @@ def test_no_draft_is_lost_on_any_walk(terminal: Open, tmp_path: Path, seed: int)
     t.end()
     kept = "\n".join(remembered(tmp_path))
     assert [draft for draft in drafts if draft not in kept] == []
+
+
+@pytest.mark.parametrize("end", ["\x1b", "\x03", signal.SIGTERM, "\r"], ids=["escape", "ctrl-c", "term", "enter"])
+def test_a_line_that_is_asked_for_is_edited_as_a_line_and_kept_unless_it_is_given(
+    terminal: Open, tmp_path: Path, end: str | signal.Signals
+) -> None:
+    t = terminal()
+    type_text(t, "/list text")
+    keys(t, "\r")
+    t.wait("What else?")
+    long = "x" * 100 + " end"
+    keys(
+        t, "because", "\x1b[D", "\x1b[H", "\x1b[1~", "\x1b[B", "\x1b[A", "\x1b[3~", "\x1b[15~", "B", "\x05", f" {long}"
+    )
+    assert "> Because x" in t.wait(" end")
+    keys(t, "\x1b[200~more\nlines\x1b[201~", "\n", "\x17", "\x0f")
+    given = f"Because {long}more "
+    if isinstance(end, signal.Signals):
+        t.process.signal(end)
+        t.end()
+        assert remembered(tmp_path)[-1] == given
+        return
+    keys(t, end)
+    if end == "\r":
+        t.wait("given: Because")
+        assert given not in remembered(tmp_path)
+        return
+    t.wait("OV ✓")
+    keys(t, "draft", UP)
+    t.wait("> Because x")
+    assert remembered(tmp_path)[-1] == given
+
+
+def test_the_line_above_a_list_takes_no_keys_as_text(terminal: Open) -> None:
+    t = terminal(columns=60)
+    type_text(t, "/list resume")
+    keys(t, "\r")
+    t.wait("type to search")
+    keys(t, "gatway", "\x1b[3~", "\x1b[15~", "\x1b[2~", "\x1b[1;5D", *["\x06"] * 3, "e")
+    t.wait("> gateway\n")
+    keys(t, "\x12")
+    t.wait("new name: ")
+    keys(t, "\x15", "nme", "\x1b[D", "\x1b[D", UP, DOWN, "a", "\x1b[3~", "\x1b[1~", "N")
+    t.wait("name: Nnae")
+    keys(t, "\x1b", "\x1f", "\x19")
+    assert "> gateway\n" in t.text()

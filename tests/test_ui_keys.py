@@ -1,6 +1,7 @@
 import os
 from pathlib import Path
 
+import pytest
 from ui_terminal import Open
 
 # the user's own commands
@@ -292,3 +293,21 @@ def test_a_slip_in_a_command_stays_in_the_editor_and_other_slashes_are_sent(term
         t.settle()
     t.send("/rev")
     t.wait("/review  look at the changes")
+
+
+@pytest.mark.parametrize("typed", ["/name new", "\x1b[200~/name new\x1b[201~"])
+def test_what_is_typed_after_a_slip_takes_its_place_and_up_goes_back(terminal: Open, typed: str) -> None:
+    t = terminal(columns=100)
+    t.send("/nope\r")
+    t.wait("there is no /nope")
+    t.send(typed)
+    t.wait("> /name new\n")
+    t.send("\x15\x10")
+    t.wait("> /nope\n")
+    t.send("\r")
+    t.read(0.2)
+    for key in ("\x01", " ", "\x05", "!"):
+        t.send(key)
+        t.read(0.05)
+    t.wait(">  /nope!\n")
+    assert t.sent() == []

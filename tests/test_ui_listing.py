@@ -43,17 +43,17 @@ def test_the_selection_moves_within_the_list_and_follows_the_search() -> None:
     assert one.at == 0
     one.move(99)
     assert one.selected == NAMES[3]
-    one.type("work 2")
+    one.write("work 2")
     assert one.selected == NAMES[2]
-    one.erase(everything=True)
+    one.write("")
     assert one.selected == NAMES[2]
 
 
 def test_an_ordered_list_keeps_the_selection_where_it_still_matches() -> None:
     one = listing(list(NAMES), at="2", ordered=True)
-    one.type("work")
+    one.write("work")
     assert one.selected == NAMES[1]
-    one.type(" 2 apples")
+    one.write("work 2 apples")
     assert one.selected == NAMES[0]
 
 
@@ -68,7 +68,7 @@ def test_deletion_asks_first_and_selects_the_next() -> None:
     one = listing(options, act, at="2")
     one.begin(act)
     assert (one.stage, keys(one.shown)) == ("confirm", "1234")
-    one.type("work")
+    one.write("work")
     assert one.query == ""
     assert one.cancel()
     assert (one.stage, keys(one.shown)) == ("list", "1234")
@@ -88,8 +88,7 @@ def test_a_new_name_begins_with_the_old_one() -> None:
     act = Act("c-r", "rename", rename, asks="name", preset="old {}".format)
     one = listing(list(NAMES), act)
     one.begin(act)
-    one.erase()
-    one.type("one")
+    one.write(one.typed[:-1] + "one")
     assert one.typed == "old one"
     one.finish()
     assert given == [("1", "old one")]
@@ -109,7 +108,7 @@ def test_what_an_act_fails_with_is_said_and_the_list_stays() -> None:
 
 def test_leaving_first_empties_the_search() -> None:
     one = listing(list(NAMES))
-    one.type("pears")
+    one.write("pears")
     assert one.cancel()
     assert keys(one.shown) == "1234"
     assert not one.cancel()

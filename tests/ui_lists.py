@@ -139,7 +139,9 @@ class Stored:
 
 
 async def show(app: FakeApp, chooser: Chooser, name: str) -> str:
-    """Show a list, or with `ask` and a number a question about a diff of so many lines, until something is chosen."""
+    """Show a list, with `text` a line, or with `ask` and a number a question about a diff of so many lines."""
+    if name == "text":
+        return f"given: {given}" if (given := await chooser.text("What else?")) is not None else "left"
     if name.startswith("ask"):
         body = "\n".join(f"{'-+ '[n % 3]}{n} {'漢字' * (n % 9)} changed d{n}" for n in range(int(name[3:] or 0)))
         return await chooser.confirm("Go on?", body, (Option("yes", "yes"), Option("no", "no"))) or "left"

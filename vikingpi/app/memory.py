@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 from vikingpi.agent.hooks import HookContext
@@ -14,7 +13,6 @@ from vikingpi.config.model import Settings
 from vikingpi.config.paths import Paths
 from vikingpi.debuglog import Log
 from vikingpi.decode import Json
-from vikingpi.errors import SessionError, StoreError, ToolError
 from vikingpi.memory.hooks import MemoryHooks
 from vikingpi.memory.masked import MaskedMemory
 from vikingpi.memory.scope import Memory
@@ -41,20 +39,22 @@ class BuiltMemory(NamedTuple):
 
 
 class MemoryControl:
-    """What `/viking search` and `/viking expand` ask; every text is ready to be shown."""
+    """What `/viking search` and `/viking expand` ask; every text is ready to be shown.
+
+    VpiError where there is nothing of that, or the store does not answer."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
 
     async def search(self, query: str) -> str:
         """Search this session, past sessions, memories and resources."""
-        return await _said(partial(search, running=False), self._sources, {"query": query})
+        return await search(self._sources, {"query": query}, running=False)
 
     async def expand(self, what: str) -> str:
         """Show a user turn by its number, or an archive by its name; without either list them."""
         word = what.strip()
         given: Json = {"user_turn": int(word)} if word.isdecimal() else {"archive_id": word}
-        return await _said(expand, self._sources, given)
+        return await expand(self._sources, given)
 
 
 def open_memory(
@@ -126,10 +126,3 @@ def build_memory(
 
     sources = Sources(memory, opened.store, history, takeover.generation)
     return BuiltMemory(MemoryHooks(memory, shown, seal=seal), memory_tools(sources), MemoryControl(sources))
-
-
-async def _said(act: Callable[[Sources, Json], Awaitable[str]], sources: Sources, given: Json) -> str:
-    try:
-        return await act(sources, given)
-    except (SessionError, StoreError, ToolError) as error:
-        return f"not done: {error}"

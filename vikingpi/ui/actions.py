@@ -16,7 +16,7 @@ from vikingpi.errors import VpiError
 from vikingpi.ui import outside
 from vikingpi.ui.desk import Desk
 from vikingpi.ui.files import path_source
-from vikingpi.ui.input import user_command
+from vikingpi.ui.input import offer_again, user_command
 from vikingpi.ui.interrupts import Interrupts
 from vikingpi.ui.keys import TWICE_SECONDS, Actions
 from vikingpi.ui.lines import Line
@@ -49,14 +49,14 @@ class Doer:
         run = user_command(text)
         if run is not None:
             if not desk.bang.start(run):
-                desk.editor.put_back([text])
+                offer_again(desk.editor, text)
                 self.hint("one command at a time: Esc ends the one that runs", HINT_SECONDS)
             return
         called = command_in(desk.app.commands, text)
         if called is not None:
             desk.work.command(*called)
         elif slip := slip_in(names_of(desk.app), text):
-            desk.editor.put_back([text])
+            offer_again(desk.editor, text)
             self.hint(f"{slip} (a blank in front sends it)", HINT_SECONDS)
         else:
             desk.work.prompt(text, last=last)

@@ -31,7 +31,7 @@ class TerminalChooser:
 
     def __init__(self, desk: Desk, terminal: Terminal, actions: Actions) -> None:
         self._desk = desk
-        self._asker = Asker(desk.screen, terminal.size, terminal.theme.glyphs)
+        self._asker = Asker(desk.screen, terminal.size, terminal.theme.glyphs, desk.editor.buffer.keep)
         outbox = Outbox(lambda: desk.app.running, self._send, desk.view.queued, actions.take_back, actions.more_input)
         self._questioner = Questioner(desk.screen, desk.view, desk.editor, outbox)
         desk.screen.key_processor.before_key_press += self._questioner.pauses.key

@@ -70,6 +70,7 @@ class Editor:
         return typed(self._pastes.unfold(self.text))
 
     def paste(self, text: str) -> None:
+        self.buffer.cut_selection()
         self.buffer.insert_text(self._pastes.fold(text))
 
     def complete(self, item: Item, after: str = "") -> None:
@@ -105,3 +106,13 @@ class Editor:
         if texts:
             draft = [self.buffer.draft] if self.buffer.draft.strip() else []
             self.buffer.draft = "\n\n".join([*map(self._pastes.fold, texts), *draft])
+
+
+def offer_again(editor: Editor, text: str) -> None:
+    """Put a text back that could not be done: what is typed next takes its place."""
+    editor.put_back([text])
+    editor.buffer.cursor_position = 0
+    editor.buffer.start_selection()
+    if editor.buffer.selection_state is not None:
+        editor.buffer.selection_state.enter_shift_mode()
+    editor.buffer.cursor_position = len(editor.text)

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.filters import Condition, shift_selection_mode
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
@@ -145,6 +145,14 @@ def _bind_text(keys: KeyBindings, editor: Editor, actions: Actions) -> None:
     def _(event: KeyPressEvent) -> None:
         actions.edit_outside()
 
+    @keys.add("c-a", filter=shift_selection_mode)
+    @keys.add("c-e", filter=shift_selection_mode)
+    @keys.add("c-b", filter=shift_selection_mode)
+    @keys.add("c-f", filter=shift_selection_mode)
+    def _(event: KeyPressEvent) -> None:
+        editor.buffer.exit_selection()
+        event.key_processor.feed(event.key_sequence[0], first=True)
+
     def at_marker(*, forward: bool) -> bool:
         return bool(editor.marker(forward=forward))
 
@@ -247,6 +255,7 @@ def _bind_menu(keys: KeyBindings, editor: Editor, actions: Actions) -> None:
     def recall(back: Callable[[], None]) -> None:
         """Go through the history: what is found there is not being typed, so nothing completes it."""
         before = editor.text
+        editor.buffer.exit_selection()
         back()
         if editor.text != before:
             editor.menu.offer(editor.before_cursor)

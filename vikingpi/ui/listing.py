@@ -74,19 +74,17 @@ class Listing:
         if self.shown:
             self._key = self.shown[max(0, min(len(self.shown) - 1, self.at + step))].key
 
-    def type(self, text: str) -> None:
-        """Add to what is searched for, or to the answer that an act asked for."""
-        if self.stage == "ask":
-            self.typed += text
-        elif self.stage == "list":
-            self._search(self.query + text)
+    @property
+    def text(self) -> str:
+        """What is searched for, or the answer that an act asked for."""
+        return {"list": self.query, "ask": self.typed, "confirm": ""}[self.stage]
 
-    def erase(self, *, everything: bool = False) -> None:
-        """Take back the last character, or all of them."""
+    def write(self, text: str) -> None:
+        """Search for this, or let it be the answer that an act asked for."""
         if self.stage == "ask":
-            self.typed = "" if everything else self.typed[:-1]
-        elif self.stage == "list":
-            self._search("" if everything else self.query[:-1])
+            self.typed = text
+        elif self.stage == "list" and text != self.query:
+            self._search(text)
 
     def begin(self, act: Act) -> None:
         """Do what a key stands for, or ask what it needs first."""

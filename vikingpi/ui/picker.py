@@ -8,15 +8,16 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Protocol
 
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, get_app
+from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, FilterOrBool
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
-from prompt_toolkit.layout import Layout, Window
-from prompt_toolkit.layout.controls import FormattedTextControl
+from prompt_toolkit.layout import Dimension, HSplit, Layout, Window
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
@@ -24,6 +25,7 @@ from vikingpi.commands.chooser import Choices
 from vikingpi.safetext import cut_cells
 from vikingpi.ui.input import typed
 from vikingpi.ui.listing import Listing
+from vikingpi.ui.one_line import bind_one_line, one_line
 from vikingpi.ui.picker_view import PickerView
 from vikingpi.ui.screen import ESCAPE_SECONDS, HeldOutput, InlineApplication
 from vikingpi.ui.sequences import is_alt
@@ -33,21 +35,21 @@ _FAR = 1_000_000
 
 
 def picker_keys(view: PickerView) -> KeyBindings:
-    """Bind the keys of a list; the application's result is the chosen key or None."""
+    """Bind the keys of a list; the application's result is the chosen key or None. Others edit the line."""
     keys, listing = KeyBindings(), view.listing
     listed = Condition(lambda: listing.stage == "list")
 
-    @keys.add("c-d")
+    @keys.add("c-d", filter=Condition(lambda: not view.line.text))
     def _(event: KeyPressEvent) -> None:
         event.app.exit(result=None)
 
     for key, step in (("up", -1), ("down", 1), ("c-p", -1), ("c-n", 1), ("home", -_FAR), ("end", _FAR)):
-        _bind(keys, key, partial(listing.move, step))
+        _bind(keys, key, partial(listing.move, step), listed)
     for key, sign in (("pageup", -1), ("pagedown", 1), ("left", -1), ("right", 1)):
-        _bind(keys, key, lambda sign=sign: listing.move(sign * view.page))
+        _bind(keys, key, lambda sign=sign: listing.move(sign * view.page), listed)
     for act in listing.choices.acts:
-        _bind(keys, act.key, partial(listing.begin, act), listed)
-    _bind_typing(keys, listing)
+        _bind(keys, act.key, lambda act=act: _turn(view, partial(listing.begin, act)), listed)
+    _bind_stages(keys, view)
     return keys
 
 
@@ -57,43 +59,46 @@ def _bind(keys: KeyBindings, key: str, act: Callable[[], None], when: FilterOrBo
         act()
 
 
-def _bind_typing(keys: KeyBindings, listing: Listing) -> None:
+def _turn(view: PickerView, act: Callable[[], object]) -> None:
+    """Do what makes the line another one: nothing of the old one, a key perhaps, can be brought back into it."""
+    act()
+    view.line.reset(Document(view.listing.text))
+    get_app().clipboard.set_text("")
+
+
+def _bind_stages(keys: KeyBindings, view: PickerView) -> None:
+    listing = view.listing
+
     @keys.add("enter")
     def _(event: KeyPressEvent) -> None:
         if listing.stage == "ask":
-            listing.finish()
+            _turn(view, listing.finish)
         elif listing.stage == "list" and (option := listing.selected) is not None:
             act = listing.choices.enter(option.key)
             if act is not None:
-                listing.begin(act)
+                _turn(view, partial(listing.begin, act))
             else:
                 event.app.exit(result=option.key)
 
     @keys.add("escape")
     @keys.add("c-c")
     def _(event: KeyPressEvent) -> None:
-        if not is_alt(event) and not listing.cancel():
+        if is_alt(event):
+            return
+        if listing.stage == "list" and not listing.query:
             event.app.exit(result=None)
-
-    @keys.add("backspace")
-    def _(event: KeyPressEvent) -> None:
-        listing.erase()
-
-    @keys.add("c-u")
-    def _(event: KeyPressEvent) -> None:
-        listing.erase(everything=True)
-
-    @keys.add(Keys.BracketedPaste)
-    @keys.add(Keys.Any)
-    def _(event: KeyPressEvent) -> None:
-        text = typed(event.data).replace("\n", " ").replace("\t", " ")
-        if listing.stage == "confirm":
-            if text.lower() == "y":
-                listing.finish()
-            elif text:
-                listing.cancel()
         else:
-            listing.type(text)
+            _turn(view, listing.cancel)
+
+    bind_one_line(keys, view.line)
+
+    @keys.add(Keys.BracketedPaste, filter=Condition(lambda: listing.stage == "confirm"))
+    @keys.add(Keys.Any, filter=Condition(lambda: listing.stage == "confirm"))
+    def _(event: KeyPressEvent) -> None:
+        if event.data.lower() == "y":
+            _turn(view, listing.finish)
+        elif typed(event.data):
+            _turn(view, listing.cancel)
 
 
 class Stage(Protocol):
@@ -117,48 +122,57 @@ class Stage(Protocol):
 class Asker:
     """Shows lists and questions on one terminal, one after another."""
 
-    def __init__(self, screen: Stage, size: Callable[[], tuple[int, int]], glyphs: Glyphs) -> None:
+    def __init__(
+        self,
+        screen: Stage,
+        size: Callable[[], tuple[int, int]],
+        glyphs: Glyphs,
+        keep: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`keep` is given a line that was typed and not sent."""
         self._screen = screen
         self._size = size
         self._glyphs = glyphs
+        self._keep = keep
 
     async def choose(self, choices: Choices) -> str | None:
         """Give a list the whole screen; what was there comes back afterwards."""
         async with self._screen.away():
             view = PickerView(Listing(choices), self._size, self._glyphs)
-            return await self._run(view.fragments, picker_keys(view), full=True)
+            return await run_on(self._screen, view.layout(), picker_keys(view), full=True)
 
     async def text(self, question: str) -> str | None:
         """Ask for a line in place of the editor; an empty one is an answer."""
-        answer: list[str] = []
-        keys = KeyBindings()
+        line, keys, answer = one_line(), KeyBindings(), None
 
         @keys.add("enter")
         def _(event: KeyPressEvent) -> None:
-            event.app.exit(result="".join(answer))
+            event.app.exit(result=line.text)
 
-        @keys.add("backspace")
-        def _(event: KeyPressEvent) -> None:
-            del answer[-1:]
+        bind_one_line(keys, line)
+        bind_leaving(keys, lambda: not line.text)
 
-        @keys.add(Keys.BracketedPaste)
-        @keys.add(Keys.Any)
-        def _(event: KeyPressEvent) -> None:
-            answer.extend(typed(event.data).replace("\n", " "))
+        def head() -> StyleAndTextTuples:
+            return [("bold", cut_cells(question, self._size()[1] - 1))]
 
-        bind_leaving(keys)
+        def prompt(_: int, wrapped: int) -> StyleAndTextTuples:
+            return [("", "  ") if wrapped else ("bold", "> ")]
 
-        def fragments() -> StyleAndTextTuples:
-            head = cut_cells(question, self._size()[1] - 1)
-            return [("bold", f"{head}\n"), ("bold", "> "), ("", "".join(answer)), ("[SetCursorPosition]", "")]
-
-        async with self._screen.away():
-            return await self._run(fragments, keys, full=False)
-
-    async def _run(self, fragments: Callable[[], StyleAndTextTuples], keys: KeyBindings, *, full: bool) -> str | None:
-        control = FormattedTextControl(fragments, focusable=True, show_cursor=True)
-        layout = Layout(Window(control, wrap_lines=False, dont_extend_height=not full))
-        return await run_on(self._screen, layout, keys, full=full)
+        edit = Window(
+            BufferControl(line),
+            height=lambda: Dimension(min=1, max=max(1, self._size()[0] // 3)),
+            wrap_lines=True,
+            get_line_prefix=prompt,
+            dont_extend_height=True,
+        )
+        layout = Layout(HSplit([Window(FormattedTextControl(head), height=1), edit]), focused_element=edit)
+        try:
+            async with self._screen.away():
+                answer = await run_on(self._screen, layout, keys)
+            return answer
+        finally:
+            if answer is None:
+                self._keep(line.text)
 
 
 async def run_on(

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.layout import HSplit, Layout, Window
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
+from prompt_toolkit.layout.processors import AfterInput, ConditionalProcessor, PasswordProcessor, Processor
 
 from vikingpi import safetext
 from vikingpi.commands.chooser import Option
 from vikingpi.errors import VpiError
 from vikingpi.safetext import cells, cut_cells, wrapped
 from vikingpi.ui.listing import Listing
+from vikingpi.ui.one_line import one_line
 from vikingpi.ui.status import unjoined
 from vikingpi.ui.theme import Glyphs
 
@@ -27,6 +32,7 @@ class PickerView:
         self.listing = listing
         self._size = size
         self._glyphs = glyphs
+        self.line = one_line(lambda line: listing.write(line.text))
         self._previews: dict[str, tuple[Option, str]] = {}
 
     @property
@@ -35,12 +41,28 @@ class PickerView:
         rows, _ = self._size()
         return max(1, rows - 5 - self._preview_rows() - (len(self._above()) + 1 if self._above() else 0))
 
+    def layout(self) -> Layout:
+        """Return the screen, with the line that is typed in focus."""
+        secret = Condition(lambda: self.listing.act is not None and self.listing.act.secret)
+        processors: list[Processor] = [
+            ConditionalProcessor(PasswordProcessor(), secret),
+            AfterInput(lambda: _hint(self.listing)),
+        ]
+        typed = Window(
+            BufferControl(self.line, input_processors=processors),
+            height=1,
+            get_line_prefix=lambda line, wrapped: _prompt(self.listing),
+        )
+        title = Window(FormattedTextControl(lambda: self._title(self._size()[1])), height=1)
+        below = Window(FormattedTextControl(self.fragments))
+        return Layout(HSplit([title, typed, below]), focused_element=typed)
+
     def fragments(self) -> StyleAndTextTuples:
-        """Return the screen's text."""
+        """Return what is below the line that is typed."""
         _, columns = self._size()
         rule: StyleAndTextTuples = [("class:rule", self._glyphs.rule * columns)]
         above = [*([("", line)] for line in self._above()), rule] if self._above() else []
-        lines = [self._title(columns), self._search(), rule, *above, *self._lines(columns)]
+        lines = [rule, *above, *self._lines(columns)]
         if self._preview_rows():
             lines += [rule, *self._preview(columns)]
         lines.append(rule)
@@ -64,18 +86,6 @@ class PickerView:
         count = f"{listing.at + 1 if listing.shown else 0}/{len(listing.shown)}"
         title = cut_cells(listing.choices.title(), max(1, columns - len(count) - 2))
         return [("bold", title), ("class:rule", f"  {count}")]
-
-    def _search(self) -> StyleAndTextTuples:
-        listing, act = self.listing, self.listing.act
-        cursor: StyleAndTextTuples = [("[SetCursorPosition]", "")]
-        if listing.stage == "ask" and act is not None:
-            typed = "*" * len(listing.typed) if act.secret else listing.typed
-            return [("class:shell", f"{act.asks}: "), ("", typed), *cursor]
-        if listing.stage == "confirm" and act is not None:
-            name = safetext.one_line(listing.selected.label, 60) if listing.selected is not None else ""
-            return [("class:status.warning", f"{act.confirms} y/n ({name}) "), *cursor]
-        hint: StyleAndTextTuples = [] if listing.query else [("class:rule", "type to search")]
-        return [("bold", "> "), ("", listing.query), *cursor, *hint]
 
     def _lines(self, columns: int) -> list[StyleAndTextTuples]:
         listing, page = self.listing, self.page
@@ -139,6 +149,21 @@ class PickerView:
         act = self.listing.choices.enter(selected.key) if selected is not None else None
         keys = " · ".join([f"Enter {act.name if act is not None else 'chooses'}", *acts, "Esc leaves"])
         return [("class:rule", cut_cells(keys, columns - 1))]
+
+
+def _prompt(listing: Listing) -> StyleAndTextTuples:
+    act = listing.act
+    if listing.stage == "ask" and act is not None:
+        return [("class:shell", f"{act.asks}: ")]
+    if listing.stage == "confirm" and act is not None:
+        name = safetext.one_line(listing.selected.label, 60) if listing.selected is not None else ""
+        return [("class:status.warning", f"{act.confirms} y/n ({name}) ")]
+    return [("bold", "> ")]
+
+
+def _hint(listing: Listing) -> StyleAndTextTuples:
+    searches = listing.stage == "list" and not listing.query
+    return [("class:rule", "type to search")] if searches else []
 
 
 def _wrapped(text: str, columns: int) -> list[str]:
