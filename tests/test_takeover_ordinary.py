@@ -19,9 +19,13 @@ from vikingpi.takeover.ordinary import SUFFIX, OrdinaryHooks, worth_keeping
 from vikingpi.viking.base import SessionStatus
 
 
+def no_extras(covers: bool) -> dict[str, object]:
+    return {}
+
+
 def ordinary(vpi: Process, mode: Literal["repl", "print"] = "print") -> OrdinaryHooks:
     options = CaptureOptions(24_000, 1_000_000, "", str)
-    ref = SessionRef(vpi.session.id, "", True, dict, SUFFIX)
+    ref = SessionRef(vpi.session.id, "", True, no_extras, SUFFIX)
     courier = Courier(vpi.engine.link, vpi.ctx, Mirror(vpi.engine.link, vpi.ctx, ref, options), 1)
     return OrdinaryHooks(courier, options, (vpi.session.id, ""), mode, asyncio.ensure_future)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable
+from functools import partial
 
 from vikingpi.app.approval import mode_on
 from vikingpi.config.model import Settings
@@ -96,15 +97,18 @@ def session_ref(session: SessionLog) -> SessionRef:
         session.id,
         str(session.path or "").encode("utf-8", "replace").decode(),
         session.fresh,
-        lambda: _extras(session),
+        partial(_extras, session),
         skipped=lambda: session.known.skipped or 0,
         load=session.known.load,
         moved=lambda: session.moved,
     )
 
 
-def _extras(session: SessionLog) -> Json:
-    """What a takeover state keeps of everything before it; `off`: a stretch may have been kept away from the store."""
+def _extras(session: SessionLog, covers: bool) -> Json:
+    """What a takeover state keeps of everything before it; `off`: a stretch may have been kept away from the store.
+
+    The totals only where a resume need not read everything: because the state covers something, or a compaction does.
+    """
     branch, known = session.branch(), session.known
     model = model_of(branch)
     extras: Json = {
@@ -116,7 +120,8 @@ def _extras(session: SessionLog) -> Json:
         extras["name"] = known.name
     if (remembered := mode_on(branch)) is not None:
         extras |= {"approval": remembered.mode, "approvalSeal": remembered.seal}
-    if known.totals is not None:
+    skips = covers or any(entry.type == "compaction" for entry in branch)
+    if skips and known.totals is not None:
         extras["totals"] = totals_to_json(known.totals)
     if model is not None:
         extras["model"] = {"provider": model[0], "id": model[1]}

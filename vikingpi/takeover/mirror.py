@@ -35,7 +35,8 @@ from vikingpi.viking.ledger import CommitRow, Generation, NewRow
 
 
 class SessionRef(NamedTuple):
-    """The session being mirrored. `fresh`: this process made the file. `extras` gives what a state keeps for resume.
+    """The session being mirrored. `fresh`: this process made the file. `extras` gives what a state keeps for resume,
+    told whether the state covers something.
 
     After a resume the branch may begin with what the newest state covers last: `skipped` counts the entries before
     it, `load` brings them back. `moved`: the leaf was moved and no message was added there.
@@ -45,7 +46,7 @@ class SessionRef(NamedTuple):
     id: str
     file: str
     fresh: bool
-    extras: Callable[[], Json]
+    extras: Callable[[bool], Json]
     suffix: str = ""
     skipped: Callable[[], int] = lambda: 0
     load: Callable[[], None] = lambda: None
@@ -213,7 +214,7 @@ class Mirror:
             generation=generation,
             archive_id=archive_id if covered >= 0 else "",
             covered_turns=turns_before(branch, shown) + users if covered >= 0 else 0,
-            extra=self.session.extras(),
+            extra=self.session.extras(covered >= 0),
         )
         self._ctx.append_custom(STATE, state.to_data())
 
