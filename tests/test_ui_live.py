@@ -1,6 +1,8 @@
 """What is drawn again and again: in whole frames, in the size that the terminal has, and no more than is new."""
 
 import asyncio
+import os
+import pty
 import re
 from collections.abc import Callable, Sequence
 
@@ -22,7 +24,7 @@ from vikingpi.ui.printer import Printer
 from vikingpi.ui.reflow import row_of_cursor, rows_of, written
 from vikingpi.ui.render import Painter
 from vikingpi.ui.repl import Pace
-from vikingpi.ui.screen import HeldOutput, InlineApplication, Pages
+from vikingpi.ui.screen import HeldOutput, InlineApplication, Pages, make_output
 from vikingpi.ui.theme import Theme
 
 PAINTER = Painter(Theme("256", "ansi_dark"))
@@ -135,6 +137,30 @@ def test_a_terminal_that_cuts_its_rows_keeps_what_is_printed(terminal: Open) -> 
     words = " ".join(t.everything()).split()
     assert [word for word in words if re.fullmatch(r"w\d+", word)] == [f"w{n}" for n in range(200)]
     assert t.text().count("OV ✓") == 1
+
+
+@pytest.mark.parametrize(
+    ("term", "env", "rewraps", "in_screen"),
+    [
+        ("xterm-256color", {}, True, False),
+        ("xterm", {"XTERM_VERSION": "XTerm(390)"}, False, False),
+        ("linux", {}, False, False),
+        ("screen", {"STY": "1.x", "XTERM_VERSION": "XTerm(390)"}, True, True),
+        ("screen-256color", {"TMUX": "s,1,0", "XTERM_VERSION": "XTerm(390)"}, True, False),
+        ("screen.xterm-256color", {"STY": "1.x", "TMUX": "s,1,0"}, True, True),
+        ("screen-256color", {"STY": "1.x"}, True, True),
+        ("screen-256color", {"STY": "1.x", "TMUX": "s,1,0"}, True, False),
+        ("tmux-256color", {"STY": "1.x", "TMUX": "s,1,0"}, True, False),
+    ],
+)
+def test_the_inner_terminal_tells_what_it_does_with_rows(
+    term: str, env: dict[str, str], rewraps: bool, in_screen: bool
+) -> None:
+    descriptor, other = pty.openpty()
+    with os.fdopen(other, "w") as stdout:
+        output = make_output(stdout, term, colour=True, env=env)
+    os.close(descriptor)
+    assert (output.rewraps, output.in_screen) == (rewraps, in_screen)
 
 
 @pytest.mark.parametrize(

@@ -27,3 +27,8 @@ def written(row: Mapping[int, Char], seen: Mapping[str, bool]) -> list[int]:
 def row_of_cursor(widths: Sequence[int], x: int, columns: int) -> int:
     """Tell which of a broken row's rows has the cursor: the last one where it is behind all that is written."""
     return rows_of(widths[: x + 1], columns) - 1
+
+
+def by_cells(widths: Sequence[int], cursor: int) -> list[int]:
+    """Return a row as GNU screen breaks it: cell by cell, and the `cursor`'s cell is one, written or not."""
+    return [1] * max(len(widths), cursor + 1)

@@ -22,7 +22,7 @@ from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import Renderer
 
-from vikingpi.ui.reflow import row_of_cursor, rows_of, written
+from vikingpi.ui.reflow import by_cells, row_of_cursor, rows_of, written
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
@@ -43,6 +43,7 @@ class HeldOutput(Vt100_Output):
 
     quiet_seconds = CALM_SECONDS
     rewraps = True
+    in_screen = False
     trimmed = False
     _holds = 0
 
@@ -76,8 +77,10 @@ class HeldOutput(Vt100_Output):
 
     def erase_down(self) -> None:
         """Erase from the cursor, which is in the first column. An erase from the top left cell of the screen would
-        make tmux keep a copy of it in its history, so the first cell is erased on its own."""
-        self.write_raw("\x1b[K\x1b[C\x1b[J\x1b[D")
+        make tmux keep a copy of it in its history, so the first cell is erased on its own. GNU screen does not forget
+        by an erase that a row goes on in the next one, and would join them when it becomes wider; rows that it
+        inserts it knows to be new."""
+        self.write_raw("\x1b[999L" if self.in_screen else "\x1b[K\x1b[C\x1b[J\x1b[D")
 
 
 class InlineRenderer(Renderer):
@@ -117,6 +120,8 @@ class InlineRenderer(Renderer):
             return 0
         x, y = self._cursor_pos
         rows = [written(last.data_buffer[row], seen) for row in range(max(last.height, y + 1))]
+        if self._held.in_screen:
+            rows = [by_cells(row, x if number == y else -1) for number, row in enumerate(rows)]
         here = sum(rows_of(row, columns) for row in rows[:y]) + row_of_cursor(rows[y], x, columns)
         self._cursor_pos = self._cursor_pos._replace(y=here)
         return sum(rows_of(row, columns) for row in rows) - len(rows)
@@ -311,12 +316,17 @@ class Pages:
 def make_output(stdout: Any, term: str, *, colour: bool, env: Mapping[str, str]) -> HeldOutput:
     """Make the output for a terminal, which may be one of tmux or screen; it never asks where the cursor is.
 
-    A terminal that becomes narrower wraps its rows; xterm, GNU screen and the console of Linux cut them.
+    A terminal that becomes narrower wraps its rows; xterm and the console of Linux cut them. Of tmux and screen, one
+    within the other, TERM tells the inner one: `screen` or `screen.xterm` is screen, for tmux may be `screen-256color`.
     """
     depth = None if colour else ColorDepth.DEPTH_1_BIT
     output = HeldOutput.from_pty(stdout, term=term, default_color_depth=depth)
     assert isinstance(output, HeldOutput)
     output.enable_cpr = False
-    output.quiet_seconds = QUIET_SECONDS if env.get("TMUX") or env.get("STY") else CALM_SECONDS
-    output.rewraps = bool(env.get("TMUX")) or not (env.get("STY") or env.get("XTERM_VERSION") or term == "linux")
+    within = bool(env.get("TMUX") or env.get("STY"))
+    output.quiet_seconds = QUIET_SECONDS if within else CALM_SECONDS
+    output.rewraps = within or not (env.get("XTERM_VERSION") or term == "linux")
+    output.in_screen = (
+        bool(env.get("STY")) and term.startswith("screen") and not (env.get("TMUX") and term.startswith("screen-"))
+    )
     return output
