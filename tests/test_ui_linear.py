@@ -15,7 +15,7 @@ from vikingpi.ui.printer import Printer, user_rows
 from vikingpi.ui.render import Painter
 from vikingpi.ui.rows import FULL, results
 from vikingpi.ui.theme import Theme
-from vikingpi.ui.transcript import Transcript
+from vikingpi.ui.transcript import LIVE_THOUGHT, Transcript
 
 SIZE, TIMES = 3_000, 16
 KINDS = (
@@ -53,7 +53,9 @@ def streamed(text: str) -> None:
 
 
 def thought(text: str) -> None:
+    """Each look costs the same once there is more than is shown, which is so from the beginning here."""
     live = Transcript(printer())
+    live.event(events.MessageUpdate("thinking_delta", 0, (text * (LIVE_THOUGHT // len(text) + 1))[:LIVE_THOUGHT]))
     for at in range(0, len(text), 20):
         live.event(events.MessageUpdate("thinking_delta", 0, text[at : at + 20]))
         if at % 1000 == 0:
