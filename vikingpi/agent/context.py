@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import chain
 from operator import is_
 
 from vikingpi.agent.deps import AgentDeps
@@ -82,7 +83,7 @@ class Meter:
         messages, old = tuple(request.messages), len(known)
         if old > len(messages) or not all(map(is_, known, messages)):
             old, said = 0, Size()
-        said = total((said, *map(message_size, messages[old:])))
+        said = total(chain((said,), map(message_size, messages[old:])))
         self._measured = messages, said
         return total((overhead(request.system, request.tools), said))
 
