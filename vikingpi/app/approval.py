@@ -17,7 +17,7 @@ from vikingpi.regular import read_regular
 from vikingpi.safetext import literal
 from vikingpi.session.entries import Entry
 from vikingpi.session.file import SessionLog
-from vikingpi.session.tree import state_data
+from vikingpi.session.tree import records, state_data
 from vikingpi.tools.diff import compare, lines_of, numbered
 from vikingpi.values import NamedTuple
 
@@ -47,7 +47,7 @@ class Remembered(NamedTuple):
 
 def mode_on(branch: Sequence[Entry]) -> Remembered | None:
     """Return the mode that a branch remembers; None where none was ever chosen."""
-    for entry in reversed(branch):
+    for _, entry in reversed(records(branch)):
         if entry.type != "custom":
             continue
         own = entry.raw.get("customType") == TYPE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Callable
 from functools import partial
 
@@ -13,7 +12,8 @@ from vikingpi.decode import Json
 from vikingpi.events import Event
 from vikingpi.session.entries import Entry
 from vikingpi.session.file import SessionLog
-from vikingpi.session.tree import model_of, thinking_of, totals_to_json
+from vikingpi.session.lines import uncollected
+from vikingpi.session.tree import model_of, records, thinking_of, totals_to_json
 from vikingpi.takeover.mirror import SessionRef
 from vikingpi.takeover.state import OFF
 
@@ -72,21 +72,9 @@ class History:
                     return branch
                 if self._before and self._before[-1].id == first:
                     return self._before + branch
-                self._before = await asyncio.to_thread(_uncollected, self._read)
+                self._before = await asyncio.to_thread(uncollected, self._read)
                 if not self._before:
                     return self._session.branch()
-
-
-def _uncollected(read: Callable[[], tuple[Entry, ...]]) -> tuple[Entry, ...]:
-    """Read without looking for garbage: what is read stays, and looking through it would hold the chat up."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        return read()
-    finally:
-        gc.freeze()
-        if collecting:
-            gc.enable()
 
 
 def session_ref(session: SessionLog) -> SessionRef:
@@ -114,13 +102,13 @@ def _extras(session: SessionLog, covers: bool) -> Json:
     extras: Json = {
         "thinkingLevel": thinking_of(branch) or "off",
         "entriesBefore": (known.skipped or 0) + len(branch),
-        "off": any(entry.raw.get("customType") == OFF for entry in branch),
+        "off": any(entry.raw.get("customType") == OFF for _, entry in records(branch)),
     }
     if known.name is not None:
         extras["name"] = known.name
     if (remembered := mode_on(branch)) is not None:
         extras |= {"approval": remembered.mode, "approvalSeal": remembered.seal}
-    skips = covers or any(entry.type == "compaction" for entry in branch)
+    skips = covers or any(entry.type == "compaction" for _, entry in records(branch))
     if skips and known.totals is not None:
         extras["totals"] = totals_to_json(known.totals)
     if model is not None:

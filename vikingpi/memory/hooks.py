@@ -91,6 +91,8 @@ class MemoryHooks(AgentHooks):
             self._memory.peer,
         )
         hits = await self._memory.store.search_context(query)
+        if not hits:
+            return
         shown = "\n".join([*map(text_of, messages), *(pinned.block for pinned in earlier.values())])
         block = block_of(hits, shown)
         if block:

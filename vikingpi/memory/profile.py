@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from vikingpi.decode import as_dict, as_str
 from vikingpi.session.entries import Entry
+from vikingpi.session.tree import records
 from vikingpi.untrusted import harmless
 from vikingpi.viking.base import PROFILE_ENTRY
 
@@ -21,7 +22,7 @@ def profile_block(text: str) -> str:
 
 def pinned_profile(branch: Sequence[Entry], seal: Callable[[str], str]) -> str | None:
     """Find the block that this session began with; None where none was pinned yet, or only by a stranger."""
-    for entry in reversed(branch):
+    for _, entry in reversed(records(branch)):
         if entry.type == "custom" and entry.raw.get("customType") == PROFILE_ENTRY:
             data = as_dict(entry.raw.get("data"))
             block = as_str(data.get("block"))

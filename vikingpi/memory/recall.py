@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from vikingpi.decode import as_dict, as_list, as_str
+from vikingpi.decode import Json, as_dict, as_list, as_str
 from vikingpi.memory.texts import moment
 from vikingpi.messages import Message, TextPart, UserMessage, text_of
 from vikingpi.session.entries import Entry
+from vikingpi.session.tree import records
 from vikingpi.tokens import estimate
 from vikingpi.untrusted import harmless
 from vikingpi.values import NamedTuple
@@ -30,19 +31,20 @@ class Pinned(NamedTuple):
 
 
 def pinned_blocks(branch: Sequence[Entry], messages: Sequence[Message]) -> dict[str, Pinned]:
-    """Find the blocks of the user messages in a request, by entry id; costs what the request's part of the branch
-    costs."""
-    wanted = {message.entry_id for message in messages if isinstance(message, UserMessage) and message.entry_id}
-    found: dict[str, Pinned] = {}
-    for entry in reversed(branch):
-        if not wanted:
-            break
+    """Find the blocks of the user messages in a request, by entry id; the newest of a message counts."""
+    found: dict[str, Json] = {}
+    for _, entry in records(branch):
         if entry.type == "custom" and entry.raw.get("customType") == RECALL_ENTRY:
             data = as_dict(entry.raw.get("data"))
-            uris = tuple(as_str(uri) for uri in as_list(data.get("uris")))
-            found.setdefault(as_str(data.get("userEntryId")), Pinned(as_str(data.get("block")), uris))
-        wanted.discard(entry.id)
-    return found
+            found[as_str(data.get("userEntryId"))] = data
+    if not found:
+        return {}
+    asked = (message.entry_id for message in messages if isinstance(message, UserMessage) and message.entry_id)
+    return {entry_id: _pinned(found[entry_id]) for entry_id in asked if entry_id in found}
+
+
+def _pinned(data: Json) -> Pinned:
+    return Pinned(as_str(data.get("block")), tuple(as_str(uri) for uri in as_list(data.get("uris"))))
 
 
 def budget_left(budget: int, earlier: Iterable[Pinned]) -> int:

@@ -15,7 +15,7 @@ from vikingpi.decode import Json, as_dict, as_int, as_str
 from vikingpi.errors import SessionError
 from vikingpi.session.entries import Entry
 from vikingpi.session.ids import is_session_id
-from vikingpi.session.lines import entry_of, parse_line
+from vikingpi.session.lines import entry_of, parse_line, uncollected
 from vikingpi.session.tail import Tail, read_tail
 from vikingpi.values import NamedTuple
 
@@ -53,6 +53,10 @@ class _Lines(NamedTuple):
 
 def read_session(path: Path) -> SessionData:
     """Read a session file whole. SessionError: not found, not readable, not a session."""
+    return uncollected(lambda: _read_session(path))
+
+
+def _read_session(path: Path) -> SessionData:
     try:
         if not path.is_file():
             what = "is not a file" if path.exists() else "does not exist"

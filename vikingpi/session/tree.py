@@ -19,6 +19,7 @@ from vikingpi.messages import (
 )
 from vikingpi.session.entries import NO_USAGE, Entry, content_from_json, message_from_json, usage_from_json
 from vikingpi.session.ids import ms_of
+from vikingpi.session.lines import uncollected
 
 STATE_TYPE = "ov-takeover"
 COMPACTION_LEAD = "The conversation before this point was condensed into this summary:"
@@ -49,13 +50,44 @@ class Contexts:
         known = len(self._branch)
         added = branch[known:]
         grown = branch[:known] == self._branch and not any(entry.type in _REACHES_BACK for entry in added)
-        messages = (*self._messages, *_messages_of(added)) if grown else _messages_of(_after_compaction(branch))
+        if grown and known:
+            messages = (*self._messages, *_messages_of(added))
+        else:
+            messages = uncollected(lambda: _messages_of(_after_compaction(branch)))
         self._branch, self._messages = branch, messages
         return messages
 
 
 _REACHES_BACK = ("compaction", "context_edit")
 _memo = Contexts()
+
+
+def records(branch: Sequence[Entry]) -> tuple[tuple[int, Entry], ...]:
+    """Give the entries of a branch that are not of type `message`, each with its index, oldest first.
+
+    They are few, and asked for several times a turn.
+    """
+    return _records.of(tuple(branch))
+
+
+class Records:
+    """Remembers the last branch, as `Contexts` does. For one thread."""
+
+    def __init__(self) -> None:
+        self._branch: tuple[Entry, ...] = ()
+        self._found: tuple[tuple[int, Entry], ...] = ()
+
+    def of(self, branch: tuple[Entry, ...]) -> tuple[tuple[int, Entry], ...]:
+        """Do what `records` does."""
+        known, found = len(self._branch), self._found
+        if branch[:known] != self._branch:
+            known, found = 0, ()
+        added = [(index, entry) for index, entry in enumerate(branch[known:], known) if entry.type != "message"]
+        self._branch, self._found = branch, (*found, *added)
+        return self._found
+
+
+_records = Records()
 
 
 def _messages_of(entries: Sequence[Entry]) -> tuple[Message, ...]:

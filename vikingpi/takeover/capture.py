@@ -13,6 +13,7 @@ from typing import cast
 
 from vikingpi.decode import Json, as_dict, as_int, as_list, as_str
 from vikingpi.session.entries import Entry
+from vikingpi.session.tree import records
 from vikingpi.takeover.state import entry_text, is_message, is_user, off_entries
 from vikingpi.tokens import estimate
 from vikingpi.values import NamedTuple
@@ -227,9 +228,11 @@ def _withdrawn(branch: Sequence[Entry], first: int) -> frozenset[str]:
     """Failed attempts that a retry has replaced."""
     dropped = {
         as_str(entry.raw.get("targetId"))
-        for entry in branch[first:]
-        if entry.type == "context_edit" and entry.raw.get("replacement") is None
+        for index, entry in records(branch)
+        if index >= first and entry.type == "context_edit" and entry.raw.get("replacement") is None
     }
+    if not dropped:
+        return frozenset()
     failed = (entry for entry in branch[first:] if entry.id in dropped and _role(entry) == "assistant")
     return frozenset(entry.id for entry in failed if as_dict(entry.raw["message"]).get("stopReason") == "error")
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from vikingpi.agent.hooks import HookContext
 from vikingpi.decode import Json, as_dict
 from vikingpi.session.entries import Entry
+from vikingpi.session.tree import records
 from vikingpi.takeover.boundary import Boundary, boundary_of
 from vikingpi.takeover.capture import UNANSWERED, CaptureOptions, row_of, seed_row, units
 from vikingpi.takeover.delivery import Link
@@ -233,8 +234,7 @@ def _only_said(branch: Sequence[Entry], before: tuple[str, int]) -> bool:
 
 def _hidden_profile(branch: Sequence[Entry], hidden: int) -> Json | None:
     """Give the pinned profile when it stands up to index `hidden`: covered or swallowed, a resume would not read it."""
-    for index in range(len(branch) - 1, -1, -1):
-        entry = branch[index]
+    for index, entry in reversed(records(branch)):
         if entry.type == "custom" and entry.raw.get("customType") == PROFILE_ENTRY:
             return as_dict(entry.raw.get("data")) if index <= hidden else None
     return None

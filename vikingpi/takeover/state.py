@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from vikingpi.decode import Json, as_dict, as_int, as_list, as_str
 from vikingpi.messages import OVERVIEW_MARKER
 from vikingpi.session.entries import Entry
+from vikingpi.session.tree import records
 from vikingpi.values import NamedTuple
 
 STATE = "ov-takeover"
@@ -124,7 +125,7 @@ def off_entries(branch: Sequence[Entry]) -> frozenset[int]:
     """Indexes of the entries that were made while capturing was switched off."""
     off: set[int] = set()
     start = -1
-    for index, entry in enumerate(branch):
+    for index, entry in records(branch):
         if entry.type == "custom" and entry.raw.get("customType") == OFF:
             on = as_dict(entry.raw.get("data")).get("on") is True
             if on and start >= 0:
@@ -137,7 +138,7 @@ def off_entries(branch: Sequence[Entry]) -> frozenset[int]:
 
 def is_off(branch: Sequence[Entry]) -> bool:
     """Whether the newest switch on the branch says off."""
-    for entry in reversed(branch):
+    for _, entry in reversed(records(branch)):
         if entry.type == "custom" and entry.raw.get("customType") == OFF:
             return as_dict(entry.raw.get("data")).get("on") is not True
     return False
@@ -145,17 +146,18 @@ def is_off(branch: Sequence[Entry]) -> bool:
 
 def view(branch: Sequence[Entry]) -> View:
     """Read boundary, summary and generation off a branch."""
+    found = records(branch)
     states = [
         (index, as_dict(entry.raw.get("data")))
-        for index, entry in enumerate(branch)
+        for index, entry in found
         if entry.type == "custom" and entry.raw.get("customType") == STATE
     ]
-    ours = next((found for found in reversed(states) if as_str(found[1].get("generation"))), None)
+    ours = next((state for state in reversed(states) if as_str(state[1].get("generation"))), None)
     adopt = bool(states) and not as_str(states[-1][1].get("generation"))
     at, data = ours or (states[-1] if states else (-1, None))
     state = TakeoverState.from_data(data) if data is not None else None
     generation = state.generation if state is not None else ""
-    compaction = next((i for i in range(len(branch) - 1, -1, -1) if branch[i].type == "compaction"), -1)
+    compaction = next((index for index, entry in reversed(found) if entry.type == "compaction"), -1)
     shown = _compacted(branch, compaction)._replace(state=state, generation=generation, adopt=adopt)
     if state is None or at < compaction:
         return shown
