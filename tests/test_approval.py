@@ -97,8 +97,11 @@ def test_a_link_that_leads_out_of_the_folder_is_asked_about(tmp_path: Path) -> N
     inside = tmp_path / "in"
     inside.mkdir()
     (inside / "link").symlink_to(tmp_path)
-    desk = Desk(inside, "edits", "no")
+    (inside / "od\x1bd").symlink_to(tmp_path)
+    desk = Desk(inside, "edits", "no", "no", "no")
     assert desk.put("write", path="link/x", content="x") is not None
+    assert desk.put("write", path="od\u241bd/x", content="x") is not None
+    assert desk.put("edit", path="@od\u241bd/x", edits=[]) is not None
     assert desk.put("write", path="x", content="x") is None
 
 

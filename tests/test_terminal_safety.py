@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from llm_server import answering, serving
 from openviking_fake import openviking
 from vpi_lab import Lab, Tty, lab
 
-from vikingpi.safetext import Cleaner, literal, one_line, plain
+from vikingpi.safetext import Cleaner, literal, one_line, plain, seen
 
 TEXT_EVENTS = {"draw", "linefeed", "carriage_return", "tab"}
 EVIL = [
@@ -233,32 +234,39 @@ def test_nothing_hostile_passes_through_the_interactive_program(tmp_path: Path) 
         assert (terminal.screen.title, terminal.screen.icon_name) == ("", "")
 
 
-def test_files_with_names_that_are_not_seen_are_not_completed(tmp_path: Path) -> None:
+def test_files_with_names_that_are_not_seen_are_offered_as_text_and_opened(tmp_path: Path) -> None:
     with lab(tmp_path) as runs:
         runs.config()
-        for at, evil in enumerate(text for text in EVIL if "/" not in text and "\x00" not in text):
-            (runs.work / f"zb{at}{evil}txt.exe").touch()
-            (runs.work / f"y{evil}").mkdir()
-            (runs.work / f"y{evil}" / "inner").touch()
-        (runs.work / "zbseen.txt").touch()
-        terminal = Tty(runs, columns=120)
+        evils = [*(evil for evil in EVIL if "/" not in evil and "\x00" not in evil), os.fsdecode(b"\xff")]
+        names = [f"zb{at}{evil}txt.exe" for at, evil in enumerate(evils)]
+        chosen, answered = (0, 12, 38, len(names) - 1), 0
+        for at, name in enumerate(names):
+            (runs.work / name).write_text(f"inside-{at}-")
+        terminal = Tty(runs, "--store", "off", columns=120)
         try:
-            terminal.wait("ctx 0")
-            for line in ("see ./z", "/export z"):
-                terminal.send(f"{line}\t")
-                terminal.wait(f"{line}bseen.txt")
-                terminal.send("\x15")
-            terminal.send("see @z")
-            terminal.wait("> zbseen.txt")
-            terminal.send("\x15")
-            terminal.send("see ./y\t@y")
-            terminal.read(0.5)
-            terminal.send("\x15\x04")
-            terminal.end()
+            terminal.wait("scripted")
+            for at in chosen:
+                begun = f"zb{at}"
+                terminal.send(f"!cat {begun}\t")
+                terminal.wait(f"!cat {begun}$")
+                terminal.send("\r")
+                terminal.wait(f"inside-{at}-")
+                terminal.send(f'CALL: read {{"path": "@{begun}')
+                terminal.wait(f"> {seen(names[at])}")
+                terminal.send('\t\x7f"}')
+                terminal.wait('"}')
+                terminal.send("\r")
+                answered += 2
+                while len(runs.requests()) < answered:
+                    assert terminal.read(0.05)
+            terminal.send("\x04")
+            assert terminal.end() == 0
         finally:
             terminal.close()
         assert FORBIDDEN.search(terminal.raw) is None
-        assert "txt.exe" not in terminal.text()
+        messages = [entry["message"] for entry in runs.entries() if entry["type"] == "message"]
+        results = [str(message) for message in messages if message["role"] == "toolResult"]
+        assert [f"inside-{at}-" in text for at, text in zip(chosen, results, strict=True)] == [True] * len(chosen)
 
 
 def test_a_session_file_of_a_stranger_is_shown_as_text(tmp_path: Path) -> None:

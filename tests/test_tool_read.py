@@ -4,6 +4,7 @@ import base64
 import math
 import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,11 @@ from tool_kit import context_in, run, text_of
 
 from vikingpi.errors import ToolError
 from vikingpi.messages import ImagePart
+from vikingpi.safetext import seen
+from vikingpi.tools.edit import EditTool
+from vikingpi.tools.paths import shown
 from vikingpi.tools.read import ReadTool
+from vikingpi.tools.write import WriteTool
 
 TOOL = ReadTool()
 
@@ -161,6 +166,49 @@ def test_bytes_that_are_no_utf8_are_replaced(tmp_path: Path) -> None:
 def test_an_empty_file_says_so(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("")
     assert read(tmp_path, "a") == "[The file is empty]"
+
+
+ODD_NAMES = [
+    os.fsdecode(b"bad\xff.txt"),
+    os.fsdecode(b"\xe9\xfe"),
+    "two\nlines",
+    "back\rward",
+    "na\x1b]2;file\x07me",
+    "photo\u202egnp.exe",
+    "wide\xa0blank\u3000",
+    "tab\tbed",
+    "zero\u200bwidth\ufeff",
+    "del\x7f\x9b2J",
+    "tag\U000e0041",
+]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+@pytest.mark.parametrize("write", [seen, shown], ids=["as the chat writes it", "as lists write it"])
+def test_a_name_that_is_not_seen_as_it_is_is_found_by_what_was_shown(
+    tmp_path: Path, name: str, write: Callable[[str], str]
+) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / name).write_text("found")
+    (tmp_path / name / "other").write_text("no")
+    written = f"@{write(name)}/{write(name)}"
+    assert read(tmp_path, written) == "found"
+    context = context_in(tmp_path)
+    edits = [{"oldText": "found", "newText": "changed"}]
+    run(EditTool(), context, path=written, edits=edits)
+    assert read(tmp_path, written) == "changed"
+    run(WriteTool(), context, path=written, content="written")
+    assert (tmp_path / name / name).read_text() == "written"
+    assert {each.name for each in (tmp_path / name).iterdir()} == {name, "other"}
+
+
+def test_a_name_that_is_there_means_no_other_that_is_shown_alike(tmp_path: Path) -> None:
+    for name in ("a\u241bb", "a\x1bb", os.fsdecode(b"c\xff"), os.fsdecode(b"c\xfe")):
+        (tmp_path / name).write_text(repr(name))
+    assert read(tmp_path, "a\u241bb") == repr("a\u241bb")
+    assert read(tmp_path, "c<0xFE>") == repr(os.fsdecode(b"c\xfe"))
+    with pytest.raises(ToolError, match="ENOENT"):
+        read(tmp_path, "c\ufffd")
 
 
 def test_a_name_that_is_no_utf8_is_found_by_what_was_shown(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import threading
 from pathlib import Path
@@ -8,7 +9,9 @@ from ui_fake import Figures
 
 from vikingpi.command import Command
 from vikingpi.events import StoreState
-from vikingpi.ui.files import FileIndex, at_source, listed, path_source
+from vikingpi.safetext import is_seen
+from vikingpi.tools.paths import meant
+from vikingpi.ui.files import FileIndex, at_source, common_beginning, listed, path_source
 from vikingpi.ui.history import PromptHistory, history_name
 from vikingpi.ui.input import typed
 from vikingpi.ui.menu import Item, Menu, command_in, command_source, items_for, slip_in
@@ -260,6 +263,88 @@ def test_paths_are_listed_by_their_beginning(tmp_path: Path) -> None:
     source = path_source(lambda: tmp_path, "cat s")
     assert [item.insert for item in source("cat src").items] == ["src/"]
     assert source("dog s").items == source("cat s and").items == ()
+
+
+ODD_NAMES = [
+    "na\x1b]2;file\x07me",
+    "na\u202egnp.exe",
+    "na\nme\there",
+    "na\xa0me",
+    os.fsdecode(b"na\xff\xfeme"),
+    "na\x7f \u200bme",
+    "na\x9b2J",
+]
+
+
+def opened(written: str, folder: Path) -> str:
+    """What the tools find by a word of a prompt."""
+    return meant(written.replace('"', ""), folder).read_text()
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+@pytest.mark.parametrize("repository", [True, False])
+def test_a_name_that_is_not_seen_as_it_is_is_offered_as_text_that_names_the_file(
+    tmp_path: Path, name: str, repository: bool
+) -> None:
+    files(tmp_path, name, f"y{name}/{name}")
+    (tmp_path / name).write_text("this one")
+    (tmp_path / f"y{name}" / name).write_text("the inner one")
+    if repository:
+        subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    source = at_source(index_of(tmp_path), lambda: tmp_path)
+    (item,) = source("see @na").items[:1]
+    assert is_seen(item.label) and is_seen(item.insert) and typed(item.insert) == item.insert
+    assert opened(item.insert, tmp_path) == "this one"
+    (inner,) = [each for each in source("see @yna").items if not each.insert.endswith("/")]
+    assert opened(inner.insert, tmp_path) == "the inner one"
+    (absolute,) = source(f"see @{tmp_path}/na").items
+    assert opened(absolute.insert, tmp_path) == "this one"
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_tab_writes_such_a_name_as_the_tools_or_as_the_shell_find_it(tmp_path: Path, name: str) -> None:
+    files(tmp_path, name, f"y{name}/{name}")
+    (tmp_path / f"y{name}" / name).write_text("the inner one")
+    for begun in ("see ./y", "!cat y", "!!cat ./y", "/export y"):
+        text = begun
+        for more in ("", "n"):
+            offer = path_source(lambda: tmp_path, text + more)(text + more)
+            (item,) = offer.items
+            assert is_seen(item.label) and typed(item.insert) == item.insert
+            text = (text + more)[: offer.start] + item.insert
+        if begun.startswith("!"):
+            done = subprocess.run(["bash", "-c", text.lstrip("!")], cwd=tmp_path, capture_output=True, check=True)
+            assert done.stdout == b"the inner one"
+        else:
+            assert opened(text[offer.start :], tmp_path) == "the inner one"
+
+
+@pytest.mark.parametrize(
+    "name", ["a$(touch pwned)", "a`touch pwned`", "a;touch pwned", "a'b", 'a"b', "a\\b", "a&b|c", "a!b"]
+)
+def test_tab_writes_nothing_that_the_shell_obeys(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("it")
+    (item,) = path_source(lambda: tmp_path, "!cat a")("!cat a").items
+    done = subprocess.run(["bash", "-c", f"cat {item.insert}"], cwd=tmp_path, capture_output=True, check=True)
+    assert done.stdout == b"it"
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_a_beginning_that_several_names_share_is_never_half_of_a_byte(tmp_path: Path) -> None:
+    files(tmp_path, "a\x1bone", "a\x1etwo")
+    offer = path_source(lambda: tmp_path, "!cat a")("!cat a")
+    assert [item.insert for item in offer.items] == ["a$'\\x1b'one", "a$'\\x1e'two"]
+    assert common_beginning(offer) == "a"
+
+
+def test_names_that_look_the_same_say_so(tmp_path: Path) -> None:
+    files(tmp_path, "a\x1bb", "a\u241bb", "y\x1bb/one", "y\u241bb/two", "fine\x1b")
+    source = at_source(index_of(tmp_path), lambda: tmp_path)
+    told = "several names look like this: to name one, rename the others"
+    for text, about in (("@a", told), ("@yb", told), ("@one", told), ("@fine", "")):
+        assert {item.about for item in source(text).items} == {about}
+    (twin,) = path_source(lambda: tmp_path, "see ./a")("see ./a").items
+    assert twin.about == told
 
 
 def test_templates_and_skills_are_offered_beside_commands() -> None:

@@ -35,6 +35,7 @@ _HIDDEN = (
     f"|(?:(?<=[{_SELECTORS}\\s])|(?<![\\s\\S]))[{_SELECTORS}]"
 )
 _SPACE = r"\s+"
+_BYTE = "[\udc80-\udcff]"
 
 
 @functools.cache
@@ -94,9 +95,20 @@ def literal(text: str, before: str = "") -> str:
     return text if _regex(_SUSPECT).search(text) is None else _all_visible(text, before)
 
 
+def seen(name: str) -> str:
+    """Write a name on one line so that all of it is seen: `literal`, with blanks other than a space visible as well."""
+    shown = literal(with_bytes(name))
+    return shown if not any(map(_is_odd_blank, shown)) else "".join(map(_blank_seen, shown))
+
+
 def is_seen(text: str) -> bool:
-    """Tell whether a text on one line is seen as it is: nothing in it is invisible, and no blank is any but a space."""
-    return literal(text) == text and not any(char.isspace() and char != " " for char in text)
+    """Tell whether a text on one line is seen as it is."""
+    return seen(text) == text
+
+
+def with_bytes(name: str) -> str:
+    """Write the bytes of a file name that are no UTF-8 as `<0xFF>`."""
+    return name if name.isascii() else _regex(_BYTE).sub(lambda byte: f"<0x{ord(byte.group()) - 0xDC00:02X}>", name)
 
 
 def ascii_json(text: str) -> str:
@@ -192,6 +204,16 @@ def _all_visible(text: str, before: str) -> str:
         shown += (whole[at : found.start()], _visible(found))
         at = found.end()
     return "".join((*shown, whole[at:]))
+
+
+def _is_odd_blank(char: str) -> bool:
+    return char != " " and char.isspace()
+
+
+def _blank_seen(char: str) -> str:
+    if not _is_odd_blank(char):
+        return char
+    return chr(0x2400 + ord(char)) if char < " " else f"<U+{ord(char):04X}>"
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -11,6 +11,7 @@ from vikingpi.commands.chooser import Asker, Option
 from vikingpi.config.model import APPROVAL_MODES as MODES
 from vikingpi.config.model import ApprovalMode as Mode
 from vikingpi.decode import Json, as_dict, as_list, as_str
+from vikingpi.errors import ToolError
 from vikingpi.events import Notice
 from vikingpi.messages import ToolCall, UserMessage
 from vikingpi.regular import read_regular
@@ -19,6 +20,7 @@ from vikingpi.session.entries import Entry
 from vikingpi.session.file import SessionLog
 from vikingpi.session.tree import records, state_data
 from vikingpi.tools.diff import compare, lines_of, numbered
+from vikingpi.tools.paths import meant
 from vikingpi.values import NamedTuple
 
 TYPE = "vpi-approval"
@@ -209,8 +211,11 @@ def _text(path: Path) -> str:
 
 
 def _target(call: ToolCall, cwd: Path) -> Path:
-    name = as_str(call.arguments.get("path")).removeprefix("@")
-    return cwd / Path(name).expanduser()
+    name = as_str(call.arguments.get("path"))
+    try:
+        return meant(name, cwd, new=call.name == "write")
+    except ToolError:  # nor will the tool know a file by this name
+        return cwd / name
 
 
 def _key(call: ToolCall) -> str:

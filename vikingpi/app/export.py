@@ -26,6 +26,7 @@ from vikingpi.session.file import SessionLog
 from vikingpi.session.ids import iso_time
 from vikingpi.session.reader import read_session
 from vikingpi.session.tree import labels_of, name_of
+from vikingpi.tools.paths import existing
 from vikingpi.values import NamedTuple
 
 UNMASKED = "captureRedact is false: secrets stand in it as they were said"
@@ -88,7 +89,7 @@ def choose_place(target: str, name: str, cwd: Path) -> Path:
 
 def _named(target: str, cwd: Path) -> Path:
     try:
-        path = cwd / Path(target).expanduser()
+        path = existing(cwd / Path(target).expanduser())
         with suppress(FileNotFoundError):
             path.stat()
     except (OSError, RuntimeError, ValueError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import stat
 import threading
@@ -67,7 +68,7 @@ async def _by_fd(pattern: str, root: Path, limit: int, context: ToolContext) -> 
         data = b"".join([piece async for piece in helper.pieces()])
         if helper.code not in (0, 1):
             return None
-    names = [name.decode("utf-8", "replace").removeprefix("./") for name in data.split(b"\0") if name]
+    names = [os.fsdecode(name).removeprefix("./") for name in data.split(b"\0") if name]
     return sorted(map(shown, names))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import os
 import stat
 import sys
 from collections.abc import Callable
@@ -122,7 +123,7 @@ async def _collect(helper: Helper, limit: int, mask: Callable[[str], str]) -> _R
 
 
 def _format(kind: str, data: Json, mask: Callable[[str], str]) -> tuple[list[str], bool]:
-    name = shown(_text(data.get("path")).removeprefix("./"))
+    name = shown(os.fsdecode(_bytes(data.get("path"))).removeprefix("./"))
     number = as_int(data.get("line_number"))
     mark = ":" if kind == "match" else "-"
     texts: list[str] = []

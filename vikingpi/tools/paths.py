@@ -10,9 +10,11 @@ import unicodedata
 from pathlib import Path
 
 from vikingpi.errors import ToolError
+from vikingpi.safetext import seen, with_bytes
 from vikingpi.tools.base import ToolContext
 
 _SURROGATE = "[\ud800-\udfff]"
+_STAND_IN = r"[\u2400-\u2421\ufffd]|<U\+[0-9A-F]{4,6}>|<0x[0-9A-F]{2}>|\\[nr]"
 
 
 def scrub(text: str) -> str:
@@ -21,32 +23,38 @@ def scrub(text: str) -> str:
 
 
 def resolve(path: str, context: ToolContext, *, new: bool = False) -> Path:
+    """Return the absolute path meant by `path`, as `meant` says, in the folder of the tools."""
+    return meant(path, context.cwd, context.env.get("HOME", ""), new=new)
+
+
+def meant(path: str, cwd: Path, home: str = "", *, new: bool = False) -> Path:
     """Return the absolute path meant by `path`: relative to the cwd, with `~` and a leading `@` understood.
 
-    A name that was shown with U+FFFD for bytes that are no UTF-8 means the one existing entry that looks like it; so
-    does, unless the file may be `new`, a name that differs from the one on disk only in its Unicode form. Raise
-    ToolError for an empty or impossible path.
+    A name as it is shown in place of characters that are not seen, line breaks or bytes that are no UTF-8 means the
+    one existing entry that is shown so; so does, unless the file may be `new`, a name that differs from the one on disk
+    only in its Unicode form. Raise ToolError for an empty or impossible path.
     """
     if "\0" in path:
         raise ToolError("Invalid path: it contains a NUL character")
     path = scrub(path)
-    if path.startswith("@") and not os.path.lexists(context.cwd / path.split("/", 1)[0]):
+    if path.startswith("@") and not os.path.lexists(cwd / path.split("/", 1)[0]):
         path = path[1:]
     if path == "~" or path.startswith("~/"):
-        path = (context.env.get("HOME") or str(Path.home())) + path[1:]
+        path = (home or str(Path.home())) + path[1:]
     if not path:
         raise ToolError("Invalid path: it is empty")
-    full = Path(os.path.normpath(context.cwd / path))
+    full = Path(os.path.normpath(cwd / path))
     try:
         os.fsencode(full)
     except UnicodeEncodeError as error:
         raise ToolError(f"Invalid path: the file system cannot encode {path!a}") from error
-    if os.path.lexists(full) or (new and "\ufffd" not in path):
+    return full if new and re.search(_STAND_IN, path) is None else existing(full)
+
+
+def existing(full: Path) -> Path:
+    """Return the entry that an absolute path means, by its name or by how that is shown, or the path as it is."""
+    if os.path.lexists(full):
         return full
-    return _lookalike(full)
-
-
-def _lookalike(full: Path) -> Path:
     found = Path(full.anchor)
     for part in full.parts[1:]:
         exact = found / part
@@ -60,7 +68,7 @@ def _entry(folder: Path, name: str) -> str:
         names = [entry.name for entry in folder.iterdir()]
     except OSError:
         return name
-    alike = [entry for entry in names if _look(scrub(entry)) == wanted]
+    alike = [entry for entry in names if wanted in (_look(scrub(entry)), _look(shown(entry)), _look(seen(entry)))]
     return alike[0] if len(alike) == 1 else name
 
 
@@ -119,8 +127,8 @@ def open_regular(path: Path) -> tuple[int, os.stat_result]:
 
 
 def shown(name: str) -> str:
-    """Write a name on one line of a listing."""
-    return scrub(name).replace("\n", "\\n").replace("\r", "\\r")
+    """Write a name on one line of a listing; bytes that are no UTF-8 as `<0xFF>`."""
+    return scrub(with_bytes(name)).replace("\n", "\\n").replace("\r", "\\r")
 
 
 def writable(name: str, path: Path, context: ToolContext) -> Path:

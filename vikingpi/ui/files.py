@@ -7,13 +7,14 @@ import re
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from vikingpi.safetext import is_seen
+from vikingpi.safetext import is_seen, seen
 from vikingpi.tools.globs import walk
 from vikingpi.tools.helper import program
-from vikingpi.tools.paths import is_folder
+from vikingpi.tools.paths import existing, is_folder
+from vikingpi.ui.input import user_command
 from vikingpi.ui.menu import NOTHING, Item, Offer, Source
 from vikingpi.values import NamedTuple
 
@@ -24,12 +25,21 @@ FRESH_SECONDS = 5.0
 _AT = re.compile(r'(?:^|(?<=[\s("\'=]))@("[^"\n]*|[^\s"]*)\Z')
 _WORD = re.compile(r'(?:^|(?<=[\s(=]))(@?"[^"\n]*|[^\s"]*)\Z')
 _LOOK_BACK = 500
+_ALIKE = "several names look like this: to name one, rename the others"
+# What stands in a word for the shell as it is, what within double quotes, and what is written as its bytes.
+_BARE = re.compile(r"[\w./~+,@%:=-]+")
+_IN_QUOTES = re.compile(r"[\w./~+,@%:= ()\[\]{}<>|&;*?#'-]+")
+_BYTES = re.compile(r"\$'((?:\\x[0-9a-f]{2})+)'")
+_CUT_BYTES = re.compile(r"\$(?:'[^']*)?\Z")
 
 
 class _Path(NamedTuple):
+    """A path as it is seen; `alike` where that means no file, or not this one."""
+
     text: str
     lower: str
     name_at: int
+    alike: bool = False
 
 
 class FileIndex:
@@ -42,9 +52,15 @@ class FileIndex:
         self._folder = folder
         self._changed = changed
         self._paths: tuple[_Path, ...] = ()
+        self._alike: frozenset[str] = frozenset()
         self._of: Path | None = None
         self._listed = 0.0
         self._busy = False
+
+    def about(self, path: str) -> str:
+        """Say what keeps a path from being named; empty for all others."""
+        alike = any(path == one or (one.endswith("/") and path.startswith(one)) for one in self._alike)
+        return _ALIKE if alike else ""
 
     @property
     def loading(self) -> bool:
@@ -82,6 +98,7 @@ class FileIndex:
     def _list(self, folder: Path) -> None:
         paths = _list(folder)
         if folder == self._of:
+            self._alike = frozenset(path.text for path in paths if path.alike)
             self._paths, self._listed = paths, time.monotonic()
         self._busy = False
         self._changed()
@@ -97,12 +114,11 @@ def at_source(index: FileIndex, folder: Callable[[], Path]) -> Source:
         word = match[1].removeprefix('"')
         start = len(text) - len(match[0])
         if word.startswith(("/", "~", "../")):
-            paths = listed(word, folder())
-        else:
-            paths = index.match(word.removeprefix("./"))
-            if index.loading:
-                return Offer(start, (Item("(listing files)", "", f"@{word}"),), after="")
-        return Offer(start, tuple(Item(path, "", f"@{_quoted(path)}") for path in paths))
+            return Offer(start, _items(listed(word, folder()), lambda path: f"@{_quoted(seen(path))}"))
+        paths = index.match(word.removeprefix("./"))
+        if index.loading:
+            return Offer(start, (Item("(listing files)", "", f"@{word}"),), after="")
+        return Offer(start, tuple(Item(path, index.about(path), f"@{_quoted(path)}") for path in paths))
 
     return offer
 
@@ -113,45 +129,79 @@ def path_source(folder: Callable[[], Path], text: str) -> Source:
     word = match[1] if match is not None else ""
     begin, kept = len(text) - len(word), text[: len(text) - len(word)]
     sign = "@" if word.startswith("@") else ""
+    for_shell = user_command(text) is not None
+
+    def write(path: str) -> str:
+        return _for_shell(path) if for_shell else sign + _quoted(seen(path))
 
     def offer(now: str) -> Offer:
         typed = now[begin:].removeprefix(sign).removeprefix('"')
         if not now.startswith(kept) or (" " in typed and '"' not in now[begin:]):
             return NOTHING
-        paths = listed(typed, folder())
-        return Offer(begin, tuple(Item(path, "", sign + _quoted(path)) for path in paths)) if paths else NOTHING
+        items = _items(listed(_BYTES.sub(_from_bytes, typed), folder()), write)
+        return Offer(begin, items) if items else NOTHING
 
     return offer
 
 
 def listed(beginning: str, folder: Path, most: int = 500) -> tuple[str, ...]:
-    """Return the paths that begin like this, a folder with a slash at its end; hidden ones only where asked for.
-
-    What would not be seen as it is, such as a name with a text direction mark, is left out.
-    """
+    """Return the paths that begin like this or are seen so, a folder with a slash at its end; hidden ones only where
+    asked for."""
     head, _, name = beginning.rpartition("/")
     place = f"{head}/" if "/" in beginning else ""
     try:
-        with os.scandir(folder / os.path.expanduser(place)) as entries:  # noqa: PTH111 - Path's raises for ~nobody
-            found = [(entry.name, is_folder(entry)) for entry in entries if entry.name.startswith(name)]
+        inside = existing(folder / os.path.expanduser(place))  # noqa: PTH111 - Path's raises for ~nobody
+        with os.scandir(inside) as entries:
+            found = [(entry.name, is_folder(entry)) for entry in entries if _begins(entry.name, name)]
     except (OSError, ValueError):
         return ()
-    wanted = (entry for entry in found if name.startswith(".") or not entry[0].startswith("."))
-    shown = sorted(entry for entry in wanted if is_seen(entry[0]))
+    shown = sorted(entry for entry in found if name.startswith(".") or not entry[0].startswith("."))
     return tuple(f"{place}{entry}{'/' if slash else ''}" for entry, slash in shown[:most])
+
+
+def _begins(entry: str, name: str) -> bool:
+    return entry.startswith(name) or seen(entry).startswith(name)
+
+
+def _items(paths: Sequence[str], write: Callable[[str], str]) -> tuple[Item, ...]:
+    """Make items of paths, one for those that would be written alike."""
+    written: dict[str, Item] = {}
+    for path in paths:
+        insert = write(path)
+        written[insert] = Item(seen(path), _ALIKE if insert in written else "", insert)
+    return tuple(written.values())
 
 
 def common_beginning(offer: Offer) -> str:
     """Return what all items would insert."""
     first, last = (choose(item.insert for item in offer.items) for choose in (min, max))
     length = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
-    return first[:length]
+    return _CUT_BYTES.sub("", first[:length])
 
 
 def _quoted(path: str) -> str:
     if " " not in path:
         return path
     return f'"{path}' if path.endswith("/") else f'"{path}"'
+
+
+def _for_shell(path: str) -> str:
+    """Write a path for the shell, so that it is seen and nothing in it is obeyed."""
+    if is_seen(path) and _BARE.fullmatch(path):
+        return path
+    if is_seen(path) and _IN_QUOTES.fullmatch(path):
+        return f'"{path}' if path.endswith("/") else f'"{path}"'
+    return "".join(char if _BARE.fullmatch(char) and is_seen(char) else _as_bytes(char) for char in path).replace(
+        "'$'", ""
+    )
+
+
+def _as_bytes(char: str) -> str:
+    return "$'" + "".join(f"\\x{byte:02x}" for byte in os.fsencode(char)) + "'"
+
+
+def _from_bytes(written: re.Match[str]) -> str:
+    return os.fsdecode(bytes.fromhex(written[1].replace("\\x", "")))
 
 
 def _list(folder: Path) -> tuple[_Path, ...]:
@@ -162,7 +212,16 @@ def _list(folder: Path) -> tuple[_Path, ...]:
         names = _first(f"{path}/" if is_folder else path for path, is_folder in found)
     else:
         names = _with_folders(_first(files))
-    return tuple(_Path(name, name.lower(), name.rstrip("/").rfind("/") + 1) for name in filter(is_seen, names))
+    return _seen_paths(folder, names)
+
+
+def _seen_paths(folder: Path, names: Sequence[str]) -> tuple[_Path, ...]:
+    paths: dict[str, _Path] = {}
+    for name in names:
+        text = seen(name)
+        twin = text in paths or (text != name and os.path.lexists(folder / text))
+        paths[text] = _Path(text, text.lower(), text.rstrip("/").rfind("/") + 1, twin)
+    return tuple(paths.values())
 
 
 def _first(names: Iterable[str]) -> list[str]:
