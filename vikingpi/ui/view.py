@@ -7,10 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from prompt_toolkit.filters import Condition
-from prompt_toolkit.formatted_text import AnyFormattedText, StyleAndTextTuples
-from prompt_toolkit.layout import ConditionalContainer, Dimension, HSplit, Layout, Window
-from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.layout import Dimension, HSplit, Layout, Window
+from prompt_toolkit.layout.controls import BufferControl
 
 from vikingpi import safetext
 from vikingpi.commands.host import Figures, Host
@@ -20,6 +19,7 @@ from vikingpi.ui.input import Editor
 from vikingpi.ui.lines import seconds
 from vikingpi.ui.menu import Item
 from vikingpi.ui.painted import Painted, at_half, fitting, painted
+from vikingpi.ui.region import Lines
 from vikingpi.ui.search import Search
 from vikingpi.ui.status import SEPARATOR, fit, parts_of
 from vikingpi.ui.theme import Glyphs, Theme
@@ -234,21 +234,21 @@ def _bar(figures: Figures, branch: str, columns: int, glyphs: Glyphs) -> StyleAn
     return fragments
 
 
-def make_layout(view: View, editor: Editor, question: Callable[[], AnyFormattedText] | None = None) -> Layout:
+def make_layout(view: View, editor: Editor, question: Callable[[], StyleAndTextTuples] | None = None) -> Layout:
     """Build the region: live part, queued texts, rule, editor, rule, menu, status bar.
 
     A `question` stands in place of what is above the editor.
     """
 
-    def lines(text: Callable[[], AnyFormattedText], shown: Callable[[], bool]) -> ConditionalContainer:
-        window = Window(FormattedTextControl(text), dont_extend_height=True)
-        return ConditionalContainer(window, Condition(shown))
+    def lines(text: Callable[[], StyleAndTextTuples], shown: Callable[[], bool]) -> Lines:
+        return Lines(lambda: text() if shown() else [])
 
     def prefix(line: int, wrapped: int) -> StyleAndTextTuples:
         return view.prompt() if line == 0 and wrapped == 0 else [("", "  ")]
 
     def queued() -> StyleAndTextTuples:
-        return [("class:queued", "\n".join(view.queued()))]
+        waiting = view.queued()
+        return [("class:queued", "\n".join(waiting))] if waiting else []
 
     edit = Window(
         BufferControl(editor.buffer),
@@ -257,22 +257,18 @@ def make_layout(view: View, editor: Editor, question: Callable[[], AnyFormattedT
         get_line_prefix=prefix,
         dont_extend_height=True,
     )
-    above = [
-        lines(view.live, lambda: bool(view.live())),
-        lines(queued, lambda: view.roomy() and bool(view.queued())),
-        lines(lambda: "", view.roomy),
-    ]
     roomy = view.roomy
+    above = [Lines(view.live), lines(queued, roomy), lines(lambda: [("", "")], roomy)]
     if question is not None:
-        above, roomy = [lines(question, lambda: True)], partial(view.roomy, QUESTION_ROWS)
+        above, roomy = [Lines(question)], partial(view.roomy, QUESTION_ROWS)
     region = HSplit(
         [
             *above,
             lines(view.rule, roomy),
             edit,
             lines(lambda: view.rule(bottom=True), roomy),
-            lines(view.menu, lambda: question is None and view.roomy() and bool(view.menu())),
-            lines(view.status, lambda: (question is None or roomy()) and bool(view.status())),
+            lines(view.menu, lambda: question is None and view.roomy()),
+            lines(view.status, lambda: question is None or roomy()),
         ]
     )
     return Layout(region, focused_element=edit)
