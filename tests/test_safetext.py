@@ -12,12 +12,16 @@ from vikingpi.safetext import Cleaner, ascii_json, cells, cut_cells, is_seen, li
 HOSTILE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\u200b\ufeff]")
 
 CASES = [
-    ("a\x1b[2Jb", "ab"),
-    ("a\x1b[1A\x1b[Kb", "ab"),
+    ("a\x1b[2Jb", "a\u241b[2Jb"),
+    ("a\x1b[1A\x1b[Kb", "a\u241b[1A\u241b[Kb"),
+    ("\x1b[3J\x1b[H\x1b[?1049h\x1b[6n\x1b[5;10r", "\u241b[3J\u241b[H\u241b[?1049h\u241b[6n\u241b[5;10r"),
+    ("\x1b[>4;2m\x1b[?4m", "\u241b[>4;2m\u241b[?4m"),
+    ("\x1b[01;31m\x1b[Kerror:\x1b[m\x1b[K\x1b[K", "error:\u241b[K"),
+    ("\x1b[4:3m\x9b31mx\x1b[m", "x"),
     ("\x1b[31mred\x1b[0m", "red"),
-    ("\x1b[38;2;1;2;3mx\x1b[?25l", "x"),
-    ("a\x9b2Jb", "ab"),
-    ("\x1b(B\x1b[mx\x1b7\x1b8", "x"),
+    ("\x1b[38;2;1;2;3mx\x1b[?25l", "x\u241b[?25l"),
+    ("a\x9b2Jb", "a<U+009B>2Jb"),
+    ("\x1b(B\x1b[mx\x1b7\x1b8\x1b(0", "x\u241b7\u241b8\u241b(0"),
     ("\x1b]0;x\x07", "\u241b]0;x\u2407"),
     ("\x1b]52;c;ZXZpbA==\x07", "\u241b]52;c;ZXZpbA==\u2407"),
     ("\x1b]8;;file:///etc/passwd\x1b\\ok\x1b]8;;\x1b\\", "\u241b]8;;file:///etc/passwd\u241b\\ok\u241b]8;;\u241b\\"),

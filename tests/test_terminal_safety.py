@@ -82,6 +82,7 @@ NOT_NOTICED = (
     "\x0b\x0c",
     "\x0e\x0f",
 )
+SEQUENCES = [text.replace("\x1b", "\u241b").replace("\x07", "\u2407") for text in (*EVIL[:9], *EVIL[10:12], EVIL[14])]
 pieces = st.lists(st.one_of(st.sampled_from(EVIL), st.text(max_size=6), st.text("\x1b[]0;?mJH\x9b\\", max_size=8)))
 
 
@@ -129,6 +130,12 @@ def test_the_screen_before_a_text_is_not_changed_by_it(parts: list[str]) -> None
     assert screen.cursor.hidden is False
 
 
+def all_seen(terminal: Tty, mark: str) -> bool:
+    """Whether each of the sequences of a `hostile` text is on the screen as text; one of its ends may be cut off."""
+    texts = terminal.text().replace("\n", "").split(f"{mark}-begin")[1:]
+    return any(all(sequence in text.split(f"{mark}-end")[0] for sequence in SEQUENCES) for text in texts)
+
+
 def hostile(mark: str) -> str:
     """All of them on one line that is easy to find; NUL cannot stand in an argument."""
     return f"{mark}-begin " + " ".join(EVIL).replace("\x00", "") + f" {mark}-end"
@@ -139,6 +146,7 @@ def test_an_answer_on_a_terminal_only_draws(tmp_path: Path) -> None:
         terminal = Tty(runs, "-p", "--no-session", f"SAY: {hostile('answer')}", columns=200)
         terminal.wait("answer-end")
         assert terminal.end() == 0
+        assert all_seen(terminal, "answer")
         assert set(events(terminal.raw)) <= TEXT_EVENTS
         assert FORBIDDEN.search(terminal.raw) is None
 
@@ -157,6 +165,7 @@ def test_an_error_of_a_server_only_draws(tmp_path: Path) -> None:
         terminal = Tty(runs, "-p", "hello", columns=200)
         terminal.wait("error-begin")
         assert terminal.end() == 1
+        assert all_seen(terminal, "error")
         assert set(events(terminal.raw)) <= TEXT_EVENTS
         assert FORBIDDEN.search(terminal.raw) is None
 
@@ -190,6 +199,7 @@ def test_lists_of_sessions_only_draw(tmp_path: Path) -> None:
         terminal = Tty(runs, "sessions", columns=200)
         terminal.wait("name-begin")
         assert terminal.end() == 0
+        assert "name-begin \u241b[2J" in terminal.text()
         assert set(events(terminal.raw)) <= TEXT_EVENTS
         assert FORBIDDEN.search(terminal.raw) is None
 
@@ -211,6 +221,7 @@ def test_nothing_hostile_passes_through_the_interactive_program(tmp_path: Path) 
         terminal = Tty(runs, "-c", env=env, columns=120)
         try:
             terminal.wait("past-begin")
+            assert all_seen(terminal, "past")
             for line, seen in (
                 ("RUN: cat evil.txt; ls; false", "evil.txt"),
                 ('CALL: read {"path": "evil.txt"}', "Noted"),
@@ -218,6 +229,7 @@ def test_nothing_hostile_passes_through_the_interactive_program(tmp_path: Path) 
                 ('CALL: no\\u001b]0;tool\\u0007 {"a\\u001b[2J": "\\u009b2J"}', "Noted"),
                 ("RUN: echo '\\033' \x1b[2J; echo", "echo"),
                 ("SAY: \\u001b]0;x", "SAY"),
+                ('CALL: write {"path": "r", "content": "row-begin \\u001b[2J\\u001b[1A\\u001b[K row-end"}', "row-end"),
                 ("/viking overview", "overview-begin"),
                 ("/viking", "generation"),
                 ("FAIL: 400", "error"),
@@ -229,6 +241,8 @@ def test_nothing_hostile_passes_through_the_interactive_program(tmp_path: Path) 
             assert terminal.end() == 0
         finally:
             terminal.close()
+        assert all_seen(terminal, "overview")
+        assert "row-begin \u241b[2J\u241b[1A\u241b[K row-end" in terminal.text()
         found = FORBIDDEN.search(terminal.raw)
         assert found is None, terminal.raw[found.start() - 80 : found.end() + 40]
         assert (terminal.screen.title, terminal.screen.icon_name) == ("", "")
@@ -279,6 +293,7 @@ def test_a_session_file_of_a_stranger_is_shown_as_text(tmp_path: Path) -> None:
         terminal = Tty(runs, "-c", columns=120)
         try:
             terminal.wait("stranger-end")
+            assert all_seen(terminal, "stranger")
             terminal.send("\x04")
             assert terminal.end() == 0
         finally:

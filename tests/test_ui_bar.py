@@ -127,7 +127,7 @@ def test_what_is_not_known_is_a_question_mark() -> None:
 
 def test_names_in_the_bar_are_harmless() -> None:
     parts = parts_of(Figures(session_name="a\x1b[2Jb\nc"))
-    assert Part("ab c", 30) in parts
+    assert Part("a\u241b[2Jb c", 30) in parts
 
 
 def test_the_branch_is_read_from_git(tmp_path: Path) -> None:

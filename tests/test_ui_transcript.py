@@ -123,10 +123,10 @@ def test_only_the_open_block_is_live() -> None:
 
 def test_an_escape_sequence_cut_over_two_pieces_does_no_harm() -> None:
     live, out = transcript()
-    for piece in ("a\x1b[", "2Jb", "\x1b]0;x", "\x07"):
+    for piece in ("a\x1b[3", "1mb\x1b[", "2Jc", "\x1b]0;x", "\x07"):
         live.event(events.MessageUpdate("text_delta", 0, piece))
     live.event(events.MessageEnd(text_answer("x")))
-    assert "ab" in "".join(out.lines)
+    assert "ab\u241b[2Jc" in "".join(out.lines)
     assert "\x07" not in "".join(out.lines)
     assert "\x1b]" not in "".join(out.lines)
 

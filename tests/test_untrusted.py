@@ -64,7 +64,10 @@ def test_ordinary_text_stays(text: str) -> None:
 
 
 def test_control_bytes_and_hidden_text_become_visible_or_vanish() -> None:
-    assert harmless("a\x1b[2J\x00b\u202ec\U000e0041\x1b]52;c;x\x07") == "a\u2400b<U+202E>c<U+E0041>\u241b]52;c;x\u2407"
+    assert (
+        harmless("a\x1b[2J\x00b\u202ec\U000e0041\x1b]52;c;x\x07")
+        == "a\u241b[2J\u2400b<U+202E>c<U+E0041>\u241b]52;c;x\u2407"
+    )
 
 
 def test_a_block_ends_once_and_at_its_end() -> None:

@@ -1,8 +1,12 @@
 """Make text from models, tools, files and servers harmless for a terminal, and nothing in it invisible.
 
-Control sequences that only set colours, move or clear are left out. Everything else that would not be seen as it is
-becomes visible: other control characters as their symbols (ESC as U+241B), C1 controls, text direction marks and
-invisible characters as `<U+202E>`. The payload of a title, link or clipboard sequence stays readable.
+The one rule for answers, tools, lists, the status bar, errors and pages: what programs print to colour their words is
+left out, and everything else that would not be seen as it is becomes visible. Left out are sequences that set colours
+and styles (`ESC [ ... m`), an erasing to the end of the line directly behind one (grep and gcc print that) and the
+choice of ASCII (`ESC ( B`, with which tput resets). Sequences that move, clear, ask or set anything else stay as text,
+with what they carry, such as a title, a link or the clipboard: ESC as its symbol U+241B like other control characters,
+C1 controls, text direction marks and invisible characters as `<U+202E>`. What will be run or opened keeps its colours
+as text too: `literal`. A carriage return ends a line.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import re
 import unicodedata
 
 _ESC = "\x1b"
-_MOST_HELD = 64
+_MOST_HELD = 128
 
 _INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
@@ -21,12 +25,9 @@ _INVISIBLE = (
 _JOINERS = "\u200c\u200d"
 _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _SUSPECT = f"[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\ud800-\udfff{_INVISIBLE}{_JOINERS}{_SELECTORS}]"
-_SEQUENCE = (
-    r"(?:\x1b\[|\x9b)[0-?]{0,48}[ -/]{0,8}[@-~]"
-    r"|\x1b[()*+\-./][0-9A-Za-z<>=]"
-    r"|\x1b[78=>]"
-)
-_UNFINISHED = r"(?:\x1b|(?:\x1b\[|\x9b)[0-?]{0,48}[ -/]{0,8}|\x1b[()*+\-./])\Z"
+_COLOUR = r"(?:\x1b\[|\x9b)[0-9:;]{0,48}m"
+_SEQUENCE = rf"{_COLOUR}(?:\x1b\[K)?|\x1b\(B"
+_UNFINISHED = rf"(?:{_COLOUR})?(?:\x1b(?:\[[0-9:;]{{0,48}}|\()?|\x9b[0-9:;]{{0,48}})?\Z"
 _LINE_END = r"\r\n?"
 _HIDDEN = (
     f"[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\ud800-\udfff{_INVISIBLE}]"
