@@ -6,7 +6,7 @@ import pytest
 from agent_lab import Lab
 from vpi_lab import Tty, lab
 
-from vikingpi.app.shell import ShellRun, UserShell, recorded_runs
+from vikingpi.app.shell import ShellRun, UserShell, recorded_runs, seen_messages
 from vikingpi.decode import Json
 from vikingpi.events import Notice
 from vikingpi.llm.scripted import Step
@@ -139,6 +139,54 @@ def test_a_record_is_read_back_as_it_was(tmp_path: Path, command: str, excluded:
     run = bench.run(command, excluded=excluded)
     session = bench.lab.agent.deps.session
     assert list(recorded_runs(session.branch()).values()) == [run]
+
+
+def test_a_chat_sees_the_commands_that_the_model_does_not_where_they_were_run() -> None:
+    session = memory_session("/srv")
+
+    def run(command: str, *, excluded: bool) -> str:
+        message = {"role": "bashExecution", "command": command, "output": "", "excludeFromContext": excluded}
+        return session.append("message", {"message": message}).id
+
+    def say(text: str) -> str:
+        return session.append("message", {"message": {"role": "user", "content": text}}).id
+
+    def seen() -> list[str | None]:
+        branch = session.branch()
+        return [message.entry_id for message in seen_messages(branch, recorded_runs(branch))]
+
+    ids = [run("a", excluded=True), say("one"), run("b", excluded=True), run("c", excluded=False), say("two")]
+    ids.append(run("d", excluded=True))
+    assert seen() == ids
+    compaction = {"summary": "s", "firstKeptEntryId": ids[4], "tokensBefore": 9}
+    summary = session.append("compaction", compaction).id
+    ids.append(run("e", excluded=True))
+    assert seen() == [summary, *ids[4:]]
+
+
+def test_a_resumed_chat_shows_those_that_the_model_does_not_read_as_they_were(tmp_path: Path) -> None:
+    shown: list[str] = []
+    with lab(tmp_path) as runs:
+        for words, lines in (((), ("!!echo first", "hello", "!!echo $((40+2)); false", "!echo last")), (("-c",), ())):
+            tty = Tty(runs, "--store", "off", *words)
+            try:
+                tty.wait("OV -")
+                tty.read(0.3)
+                for line in lines:
+                    tty.send(line)
+                    tty.wait(f"> {line}")
+                    tty.send("\r")
+                    tty.wait("Noted." if line == "hello" else f"! {line.lstrip('!')}\n")
+                    tty.read(0.3)
+                tty.wait("! echo last\nlast")
+                shown.append(tty.text().partition("!! echo first")[2].split("\u2500")[0].strip())
+                tty.send("\x04")
+                assert tty.end() == 0
+            finally:
+                tty.close()
+        assert shown[0].startswith("first\n\n> hello") and "!! echo $((40+2)); false\n42\n(exit 1)" in shown[0]
+        assert shown[1] == shown[0]
+        assert "40+2" not in str(runs.requests())
 
 
 def test_a_resumed_chat_shows_it_as_the_users_own(tmp_path: Path) -> None:

@@ -20,15 +20,24 @@ def test_a_command_of_the_users_shows_its_output_and_sends_nothing(terminal: Ope
 
 def test_a_command_of_the_users_runs_beside_the_agent_one_at_a_time_and_escape_ends_it(terminal: Open) -> None:
     t = terminal()
+    t.send("!!sleep 60\r")
+    t.wait("── esc ends the command ─")
+    t.send("\x1b")
+    t.wait("(cancelled)")
+    assert "esc" not in t.wait("── esc", gone=True).split("(cancelled)")[1]
     t.send("HANG\r")
     t.wait("working")
+    t.wait("esc aborts")
     t.send("!echo started; sleep 60\r")
     t.wait("\nstarted")
+    t.wait("esc ends the command")
+    assert "working" in t.text() and "esc aborts" not in t.text()
     t.send("!echo second\r")
     t.wait("one command at a time")
     assert t.editor() == "!echo second"
     t.send("\x1b")
-    t.wait("(cancelled)")
+    t.wait("esc aborts")
+    t.wait("! echo started; sleep 60\n(cancelled)")
     assert "working" in t.text()
     t.send("\r")
     t.wait("\nsecond")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from vikingpi.agent.loop import Agent
 from vikingpi.decode import Json, as_dict, as_str
 from vikingpi.errors import SessionError, ToolError
 from vikingpi.events import Notice
+from vikingpi.messages import Message, UserMessage
 from vikingpi.session.entries import Entry
 from vikingpi.session.file import SessionLog
+from vikingpi.session.tree import build_context
 from vikingpi.tools.bash import BashTool, Execution
 from vikingpi.values import NamedTuple
 
@@ -36,6 +38,22 @@ def recorded_runs(branch: Sequence[Entry]) -> dict[str, ShellRun]:
     """Read the commands that a branch records, each by the id of its entry."""
     messages = ((entry.id, as_dict(entry.raw.get("message"))) for entry in branch if entry.type == "message")
     return {name: _run_of(message) for name, message in messages if message.get("role") == "bashExecution"}
+
+
+def seen_messages(branch: Sequence[Entry], runs: Mapping[str, ShellRun]) -> tuple[Message, ...]:
+    """Return the messages of a branch, and empty ones for those of its `runs` that the model does not read."""
+    messages = build_context(branch)
+    places = {entry.id: at for at, entry in enumerate(branch)}
+    told = {entry.id for entry in branch if entry.type == "message"}
+    at = [places[one.entry_id] if one.entry_id in told else -1 for one in messages]  # a summary has no place
+    first = min((place for place in at if place >= 0), default=0) if any(place < 0 for place in at) else 0
+    hidden = [name for name, run in runs.items() if run.excluded and places[name] >= first]
+    shown: list[Message] = []
+    for place, message in zip(at, messages, strict=True):
+        while hidden and places[hidden[0]] < place:
+            shown.append(UserMessage((), 0, hidden.pop(0), "bash"))
+        shown.append(message)
+    return (*shown, *(UserMessage((), 0, name, "bash") for name in hidden))
 
 
 def _run_of(message: Json) -> ShellRun:

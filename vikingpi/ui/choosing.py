@@ -8,10 +8,9 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from vikingpi.app.shell import recorded_runs
+from vikingpi.app.shell import recorded_runs, seen_messages
 from vikingpi.commands.chooser import Choices, Option
 from vikingpi.config.model import Settings
-from vikingpi.session.tree import build_context
 from vikingpi.tools.helper import program
 from vikingpi.ui.desk import Desk, Terminal
 from vikingpi.ui.input import user_command
@@ -81,7 +80,8 @@ class TerminalChooser:
 
     def show_past(self) -> None:
         branch = self._desk.app.parts.session.branch()
-        self._desk.transcript.past(build_context(branch), PAST_TURNS, recorded_runs(branch))
+        runs = recorded_runs(branch)
+        self._desk.transcript.past(seen_messages(branch, runs), PAST_TURNS, runs)
 
 
 def clipboard_commands(env: Mapping[str, str]) -> list[list[str]]:

@@ -112,6 +112,7 @@ def make_desk(
     view = View(app, transcript, editor, search, terminal)
     work = Work(app, printer, editor, view.activity, ended)
     bang = Bang(app, transcript, printer, changed)
+    view.activity.commanding = lambda: bang.running
     layout, style = make_layout(view, editor), Style.from_dict(BAR_STYLES)
     screen = InlineApplication[int](layout, style, terminal.output, terminal.source)
     screen.settled = settled

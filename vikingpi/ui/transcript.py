@@ -8,7 +8,15 @@ from typing import Generic, TypeVar
 
 from vikingpi import events, safetext
 from vikingpi.commands.host import ShellResult
-from vikingpi.messages import AssistantMessage, Message, ThinkingPart, ToolCall, ToolResultMessage, UserMessage
+from vikingpi.messages import (
+    AssistantMessage,
+    Message,
+    ThinkingPart,
+    ToolCall,
+    ToolResultMessage,
+    UserKind,
+    UserMessage,
+)
 from vikingpi.ui.arriving import Arriving
 from vikingpi.ui.blocks import Block, blocks_of
 from vikingpi.ui.input import UserCommand
@@ -158,10 +166,17 @@ def _thought_rows(thought: str) -> list[Row]:
 
 
 def _last_turns(messages: Sequence[Message], user_turns: int) -> tuple[int, int]:
-    """Return where the last user turns begin, and how many are before them."""
-    starts = [at for at, message in enumerate(messages) if isinstance(message, UserMessage) and message.kind == "user"]
+    """Return where the last user turns begin, with the user's commands right before, and how many are before them."""
+    starts = [at for at, message in enumerate(messages) if _is(message, "user")]
     first = starts[-user_turns:][0] if starts else len(messages)
-    return first, sum(at < first for at in starts)
+    left = sum(at < first for at in starts)
+    while first and _is(messages[first - 1], "bash"):
+        first -= 1
+    return first, left
+
+
+def _is(message: Message, kind: UserKind) -> bool:
+    return isinstance(message, UserMessage) and message.kind == kind
 
 
 def _limits(of: str = "", *, unfolded: bool) -> Limits:

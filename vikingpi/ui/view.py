@@ -32,11 +32,13 @@ QUESTION_ROWS = 12
 
 
 class Activity:
-    """What runs and since when; empty while nothing does. `asking` while a question is open."""
+    """What runs and since when; empty while nothing does. `asking` while a question is open, `commanding()` while the
+    user's own command runs."""
 
     def __init__(self, spinner: str) -> None:
         self.what = ""
         self.asking = False
+        self.commanding: Callable[[], bool] = lambda: False
         self._spinner = spinner
         self._since = 0.0
         self._until = 0.0
@@ -73,17 +75,24 @@ class Activity:
         """Return what to show in the rule above the editor."""
         now = time.monotonic()
         hint = self._hint if now < self._hint_until else ""
-        return " · ".join(part for part in (self._work(now), hint) if part)
+        return " · ".join(part for part in (self._work(now), self._escape(), hint) if part)
 
     def _work(self, now: float) -> str:
         if not self.what:
             return ""
         spinner = self._spinner[int(now * 10) % len(self._spinner)]
-        escape = "" if self.asking else " · esc aborts"  # there it refuses
         if now < self._until:
-            return f"{spinner} {self.what} {seconds(1000 * (self._until - now))}{escape}"
+            return f"{spinner} {self.what} {seconds(1000 * (self._until - now))}"
         elapsed = int(now - self._since)
-        return f"{spinner} {self.what}{f' {seconds(1000 * elapsed)}' if elapsed else ''}{escape}"
+        return f"{spinner} {self.what}{f' {seconds(1000 * elapsed)}' if elapsed else ''}"
+
+    def _escape(self) -> str:
+        """Say what Esc ends; while a question is open it refuses."""
+        if self.asking:
+            return ""
+        if self.commanding():
+            return "esc ends the command"
+        return "esc aborts" if self.what else ""
 
     def _change(self, what: str, delay: float = 0.0) -> None:
         self.what = what
