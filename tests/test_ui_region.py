@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.current import set_app
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.layout import Container, Window
+from prompt_toolkit.layout import Container, Dimension, HSplit, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.layout.mouse_handlers import MouseHandlers
 from prompt_toolkit.layout.screen import Char, Screen, WritePosition
 from prompt_toolkit.output import DummyOutput
 
-from vikingpi.ui.region import Lines
+from vikingpi.ui.region import Lines, Region
 
 
 @pytest.fixture
@@ -90,3 +90,19 @@ def test_a_text_is_asked_for_once_a_frame(frames: Application[None]) -> None:
         assert lines.preferred_height(20, 9).preferred == frame
         assert drawn(lines).height == 2 + frame
         assert len(asked) == frame
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=5), st.integers(0, 5), st.integers(1, 25))
+def test_parts_share_the_room_as_in_a_split(above: list[int], asked: int, room: int) -> None:
+    def lines(number: int, count: int) -> Lines:
+        return Lines(lambda: [("", "\n".join([f"{number}"] * count))] if count else [])
+
+    parts: list[Container] = [lines(number, count) for number, count in enumerate(above)]
+    text = FormattedTextControl("\n".join(["editor"] * asked))
+    parts.insert(len(parts) // 2, Window(text, height=Dimension(min=1, max=3), dont_extend_height=True))
+    application = Application[None](output=DummyOutput())
+    with set_app(application):
+        region, split = Region(parts), HSplit(parts)
+        assert region.preferred_height(20, 24).preferred == split.preferred_height(20, 24).preferred
+        assert cells(drawn(region, rows=room)) == cells(drawn(split, rows=room))

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.layout import Dimension, HSplit, Layout, Window
+from prompt_toolkit.layout import Dimension, Layout, Window
 from prompt_toolkit.layout.controls import BufferControl
 
 from vikingpi import safetext
@@ -19,7 +19,7 @@ from vikingpi.ui.input import Editor
 from vikingpi.ui.lines import seconds
 from vikingpi.ui.menu import Item
 from vikingpi.ui.painted import Painted, at_half, fitting, painted
-from vikingpi.ui.region import Lines
+from vikingpi.ui.region import Lines, Region
 from vikingpi.ui.search import Search
 from vikingpi.ui.status import SEPARATOR, fit, parts_of
 from vikingpi.ui.theme import Glyphs, Theme
@@ -270,7 +270,7 @@ def make_layout(view: View, editor: Editor, question: Callable[[], StyleAndTextT
     above = [Lines(view.live), lines(queued, roomy), lines(lambda: [("", "")], roomy)]
     if question is not None:
         above, roomy = [Lines(question)], partial(view.roomy, QUESTION_ROWS)
-    region = HSplit(
+    region = Region(
         [
             *above,
             lines(view.rule, roomy),
