@@ -7,6 +7,7 @@ import pytest
 
 from vikingpi import events, safetext
 from vikingpi.messages import TextPart, ToolCall, ToolResultMessage, user_text
+from vikingpi.ui.arriving import MOST_PAINTED, Arriving
 from vikingpi.ui.blocks import Splitter
 from vikingpi.ui.input import typed
 from vikingpi.ui.lines import Line
@@ -63,6 +64,25 @@ def thought(text: str) -> None:
     live.event(events.MessageUpdate("thinking_end", 0, text))
 
 
+class Counting(Painter):
+    """Counts the characters that are painted."""
+
+    painted = 0
+
+    def markdown(self, text: str, columns: int) -> list[str]:
+        self.painted += len(text)
+        return super().markdown(text, columns)
+
+
+def in_one_piece(text: str) -> None:
+    """An answer without a line break, whole in one frame."""
+    answer = Arriving(printer())
+    answer.feed(text)
+    answer.give()
+    answer.live(80)
+    answer.ends()
+
+
 def called(text: str) -> None:
     call, result = ToolCall("c", "bash", {"command": text}), ToolResultMessage("c", "t", (TextPart(text),), False, 0)
     printer().rows(results(call, result))
@@ -88,6 +108,7 @@ PATHS: dict[str, Callable[[str], object]] = {
     "notice": lambda text: printer().line(Line(text, hint=text)),
     "call": called,
     "paste": pasted,
+    "in one piece": in_one_piece,
 }
 
 
@@ -106,6 +127,29 @@ def test_text_sixteen_times_as_long_takes_no_more_than_some_times_as_long(name: 
     for kind in KINDS:
         short = kind * (SIZE // len(kind))
         assert spent(PATHS[name], short * TIMES) < 5 * TIMES * spent(PATHS[name], short), kind
+
+
+@pytest.mark.parametrize("kind", ["word ", "x", "中文"])
+def test_a_frame_of_an_answer_without_line_breaks_looks_at_a_bounded_part_of_it(kind: str) -> None:
+    painter, shown = Counting(Theme("none", "ansi_dark")), list[str]()
+    answer = Arriving(Printer(lambda lines, gap: shown.extend(lines), lambda: 80, painter))
+    text = kind * (400_000 // len(kind))
+    answer.feed(text)
+    for _ in range(3):
+        before = painter.painted
+        answer.give()
+        answer.live(80)
+        assert painter.painted - before < 4 * MOST_PAINTED
+    assert len(shown) > 3 * MOST_PAINTED // 80 - 30
+    answer.ends()
+    assert painter.painted < 1.5 * len(text)
+    assert "".join(shown).replace(" ", "") == text.replace(" ", "")
+    assert shown == printer().painter.markdown(text, 80)
+
+
+def test_the_rows_of_a_long_paragraph_are_painted_in_linear_time() -> None:
+    paint = printer().painter.markdown
+    assert spent(lambda text: paint(text, 4), "x" * 256_000) < 32 * spent(lambda text: paint(text, 4), "x" * 16_000)
 
 
 def test_a_thought_of_half_a_megabyte_is_not_copied_for_each_of_its_pieces() -> None:

@@ -12,10 +12,12 @@ from vikingpi.ui.printer import Printer
 LIVE_ROWS = 3
 KEPT_ROWS = 2
 TAIL_ROWS = 20
+MOST_PAINTED = 16_000
 
 
 class Arriving:
-    """Feed it pieces; `give` prints more than whole blocks, and is for once a frame."""
+    """Feed it pieces; `give` prints more than whole blocks, and is for once a frame. It and `live` look at no more than
+    a bounded part of a paragraph."""
 
     def __init__(self, printer: Printer) -> None:
         self._printer = printer
@@ -38,7 +40,11 @@ class Arriving:
         for block in self._splitter.give(LIVE_ROWS):  # colouring code means reading what is before it again
             self._printer.block(block)
         columns, block = self._printer.columns(), self._splitter.open
-        if self._seen[1] != columns:
+        look = self._printer.painter.markdown
+        if block is not None and block.kind == "text" and len(block.text) > MOST_PAINTED:
+            text = block.text[:MOST_PAINTED]
+            self._seen = (text, columns, look(text, columns))
+        elif self._seen[1] != columns:
             self.live(columns)
         (text, _, lines), self._seen = self._seen, ("", columns, ())
         if len(lines) <= LIVE_ROWS or block is None:
@@ -46,7 +52,7 @@ class Arriving:
         rows, at = settled(text, lines, len(lines) - KEPT_ROWS)
         if not rows or block.kind != "text" or not block.text.startswith(text):
             return
-        look, rest = self._printer.painter.markdown, text[at:].lstrip(" \n")
+        rest = text[at:].lstrip(" \n")
         if look(text[:at], columns) == lines[:rows] and look(rest, columns) == lines[rows:]:
             self._printer.block(block._replace(text=text[:at], ends=False))
             self._splitter.cut(at)
@@ -59,7 +65,7 @@ class Arriving:
             self._printer.block(block)
 
     def live(self, columns: int) -> list[str]:
-        """Return the lines of the open block; of a very long line of code the end."""
+        """Return the lines of the open block; of a very long one, or a very long line of code, the end."""
         block = self._splitter.open
         if block is None:
             return []
@@ -67,6 +73,10 @@ class Arriving:
             begin, step = block.text.rfind("\n") + 1, TAIL_ROWS * columns
             skipped = max(0, (len(block.text) - begin) // step - 1) * step
             block = block._replace(text=block.text[:begin] + block.text[begin + skipped :])
+        elif len(block.text) > MOST_PAINTED:
+            block = block._replace(text=block.text[-TAIL_ROWS * columns :])
+            self._seen = ("", columns, ())
+            return self._printer.painter.block(block, columns)
         lines = self._printer.painter.block(block, columns)
         if block.kind == "text":
             self._seen = (block.text, columns, lines)

@@ -101,8 +101,17 @@ def _console(depth: Depth, columns: int) -> Console:
 
 
 def _lines(console: Console, depth: Depth, renderable: RenderableType) -> list[str]:
-    rendered = console.render_lines(renderable, pad=False)
-    return [_line(depth, segments) for segments in rendered]
+    """Render line by line; rich's own `render_lines` copies the rest of a paragraph for each of its lines."""
+    from rich.segment import Segment
+
+    lines: list[list[Segment]] = [[]]
+    for segment in console.render(renderable):
+        first, *others = segment.text.split("\n") if not segment.control else ("",)
+        lines[-1].append(Segment(first, segment.style))
+        lines += [[Segment(text, segment.style)] for text in others]
+    if not any(segment.text for segment in lines[-1]):
+        lines.pop()
+    return [_line(depth, Segment.adjust_line_length(line, console.width, pad=False)) for line in lines]
 
 
 def _line(depth: Depth, segments: Iterable[Segment]) -> str:
