@@ -300,6 +300,27 @@ def test_what_may_be_meant_as_an_answer_and_a_command_are_not_sent_and_that_is_s
         tty.wait("> one\n  two\n  three\n\nNoted.")
 
 
+@pytest.mark.parametrize(
+    ("command", "done"), [("/name it is called so", "now called it is called so"), ("!echo $((40+2))", "\n42\n")]
+)
+def test_a_command_that_waited_for_an_answer_is_run_by_enter_after_it(tmp_path: Path, command: str, done: str) -> None:
+    with asked(tmp_path, "RUN: touch made") as (_, tty):
+        tty.send(command)
+        tty.wait(f"> {command}")
+        tty.send("\r")
+        tty.wait("a command waits for your answer: it stays here, and Enter runs it after that")
+        tty.read(0.9)
+        tty.send("\x1b[B")
+        tty.wait("> 1. yes")
+        tty.send("\r")
+        screen = tty.wait("Enter runs the command that has waited in the editor")
+        assert f"\n> {command}\n" in screen
+        assert done not in screen
+        tty.read(0.2)
+        tty.send("\r")
+        tty.wait(done)
+
+
 def test_an_answer_that_was_chosen_after_a_pause_needs_no_other_and_one_too_soon_is_told(tmp_path: Path) -> None:
     with asked(tmp_path, "RUN: touch made") as (runs, tty):
         tty.send("\r")

@@ -22,6 +22,7 @@ from vikingpi.ui.theme import choose_theme
 
 PAST_TURNS = 3
 COPY_SECONDS = 3.0
+HINT_SECONDS = 5.0
 MOST_BY_TERMINAL = 74_000
 
 
@@ -44,8 +45,13 @@ class TerminalChooser:
         return await self._asker.text(question)
 
     async def confirm(self, question: str, body: str, answers: Sequence[Option]) -> str | None:
-        self._desk.search.end()
-        return await self._questioner.confirm(question, body, answers)
+        desk = self._desk
+        desk.search.end()
+        try:
+            return await self._questioner.confirm(question, body, answers)
+        finally:
+            if self._is_command(desk.editor.text):
+                desk.view.activity.hint("Enter runs the command that has waited in the editor", HINT_SECONDS)
 
     async def copy(self, text: str) -> str:
         """Use the desktop's program where there is one, else ask the terminal (OSC 52)."""
@@ -65,10 +71,13 @@ class TerminalChooser:
         desk = self._desk
         if not desk.app.running:
             return False, "the text stays here until you have answered"
-        if user_command(text) is not None or command_in(desk.app.commands, text) is not None:
-            return False, "a command waits for your answer: it stays here"
+        if self._is_command(text):
+            return False, "a command waits for your answer: it stays here, and Enter runs it after that"
         desk.work.prompt(text, last=last)
         return True, "it is sent after the run" if last else "it is sent after this call; now answer the question"
+
+    def _is_command(self, text: str) -> bool:
+        return user_command(text) is not None or command_in(self._desk.app.commands, text) is not None
 
     def edit(self, text: str) -> None:
         self._desk.editor.put_back([text])
