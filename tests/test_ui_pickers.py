@@ -146,6 +146,39 @@ def test_a_fork_and_a_model_are_chosen_from_lists(runs: Lab) -> None:
     assert answers == ["scripted", "second-model"]
 
 
+def test_words_behind_a_command_with_a_list_are_what_it_searches_for(runs: Lab) -> None:
+    for name in ("alpha", "beta"):
+        assert runs.run("-p", f"SAY: about {name}", "--store", "off").returncode == 0
+    tty = start(runs, "--store", "off", ready="OV -")
+    try:
+        say(tty, "SAY: first one", "\nfirst one")
+        say(tty, "SAY: second one", "\nsecond one")
+        for line, title, found in (
+            ("/tree second SAY", "Session tree", "> SAY: second one"),
+            ("/fork first say", "Fork before", "> SAY: first one"),
+            ("/model local scr", "Model", "> local/scripted"),
+            ("/resume about beta", "Resume a session", "> SAY: about beta"),
+            ("/resume nothing-like-it", "Resume a session", "nothing matches"),
+        ):
+            screen = say(tty, line, title)
+            screen = tty.wait(found)
+            assert line.partition(" ")[2] in screen
+            tty.send("\x1b")
+            tty.read(0.3)
+            tty.send("\x1b")
+            tty.wait("OV -")
+            tty.read(0.3)
+        say(tty, "/resume /no/such.jsonl", "session file /no/such.jsonl does not exist")
+        say(tty, "/model nonsense", "nonsense")
+        say(tty, "/resume about beta", "> SAY: about beta")
+        tty.send("\r")
+        tty.wait("\nabout beta\n")
+        tty.send("\x04")
+        assert tty.end() == 0
+    finally:
+        tty.close()
+
+
 def test_escape_leaves_a_list_and_everything_is_as_it_was(runs: Lab) -> None:
     tty = start(runs)
     try:

@@ -40,7 +40,7 @@ class Act(NamedTuple):
 
 
 class Choices(NamedTuple):
-    """A list to choose from; `options` is called anew after each act. `at` is selected first.
+    """A list to choose from; `options` is called anew after each act. `at` is selected first, or what matches `query`.
 
     A search puts the best match first, unless the list is `ordered`. With `enter`, Enter does
     to a line what that gives for its key, and the list stays; None chooses the line. `head` stands above the list.
@@ -56,6 +56,7 @@ class Choices(NamedTuple):
     enter: Callable[[str], Act | None] = lambda key: None
     head: Callable[[], str] = lambda: ""
     shows_end: bool = False
+    query: str = ""
 
 
 class Asker(Protocol):

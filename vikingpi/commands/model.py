@@ -20,11 +20,12 @@ def model_commands(app: Host) -> tuple[Command, ...]:
         models = app.controls.models if app.controls is not None else None
         if models is None:
             return _shown(app)
-        if argument:
+        words = argument if len(argument.split()) != 1 else ""
+        if argument and (app.chooser is None or not words):
             return _use(app, models, argument)
         if app.chooser is None:
             return "\n".join([_shown(app), "", *(f"- `/model {name_of(one)}`" for one in models.usable)])
-        chosen = await app.chooser.choose(model_choices(app, models))
+        chosen = await app.chooser.choose(model_choices(app, models)._replace(query=words))
         return _use(app, models, chosen) if chosen is not None else ""
 
     def names() -> tuple[str, ...]:

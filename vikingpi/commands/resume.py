@@ -25,8 +25,8 @@ def resume_commands(app: Host, controls: Controls) -> tuple[Command, ...]:
         if not argument and app.chooser is None:
             return _listed(app, controls)
         chosen: str | Path | None = argument
-        if not argument and app.chooser is not None:
-            picked = await app.chooser.choose(session_choices(app, controls))
+        if app.chooser is not None and not _names_session(controls, argument):
+            picked = await app.chooser.choose(session_choices(app, controls)._replace(query=argument))
             if picked is None:
                 return ""
             if app.running:
@@ -38,7 +38,14 @@ def resume_commands(app: Host, controls: Controls) -> tuple[Command, ...]:
             app.chooser.show_past()
         return _opened(app, before)
 
-    return (Command("resume", "[id] - go on with another session", resume),)
+    return (Command("resume", "[id or words] - go on with another session", resume),)
+
+
+def _names_session(controls: Controls, argument: str) -> bool:
+    """Tell whether words are a path, an id or the beginning of one, and no search."""
+    if "/" in argument or argument.endswith(".jsonl"):
+        return True
+    return bool(argument) and any(info.id.startswith(argument) for info in controls.sessions.list(everywhere=True))
 
 
 def session_choices(app: Host, controls: Controls) -> Choices:

@@ -29,20 +29,20 @@ def tree_commands(app: Host, controls: Controls) -> tuple[Command, ...]:
         if app.running:
             return BUSY
         chosen: str | None = argument
-        if not argument:
-            if app.chooser is None:
-                return listed_rows(controls.tree.rows(), "tree")
-            chosen = await app.chooser.choose(tree_choices(controls))
+        if not argument and app.chooser is None:
+            return listed_rows(controls.tree.rows(), "tree")
+        if app.chooser is not None and not _is_entry(controls, argument):
+            chosen = await app.chooser.choose(tree_choices(controls)._replace(query=argument))
         return await _move(app, controls, chosen) if chosen else ""
 
     async def fork(argument: str) -> str:
         if app.running:
             return BUSY
         chosen: str | None = argument
-        if not argument:
-            if app.chooser is None:
-                return listed_prompts(controls.tree.prompts())
-            chosen = await app.chooser.choose(fork_choices(controls))
+        if not argument and app.chooser is None:
+            return listed_prompts(controls.tree.prompts())
+        if app.chooser is not None and not _is_entry(controls, argument):
+            chosen = await app.chooser.choose(fork_choices(controls)._replace(query=argument))
         if not chosen:
             return ""
         _arrive(app, await controls.tree.fork(chosen))
@@ -56,9 +56,13 @@ def tree_commands(app: Host, controls: Controls) -> tuple[Command, ...]:
 
     return (
         Command("clone", "go on in a copy of this session", clone),
-        Command("fork", "[entry] - go on in a new session from an earlier prompt", fork),
-        Command("tree", "[entry] - go to another place in this session", tree),
+        Command("fork", "[entry or words] - go on in a new session from an earlier prompt", fork),
+        Command("tree", "[entry or words] - go to another place in this session", tree),
     )
+
+
+def _is_entry(controls: Controls, argument: str) -> bool:
+    return any(row.entry.id == argument for row in controls.tree.rows())
 
 
 async def _move(app: Host, controls: Controls, chosen: str) -> str:

@@ -48,6 +48,8 @@ class Listing:
         self._all: Sequence[Option] = ()
         self.shown: list[Option] = []
         self.reload()
+        if choices.query:
+            self._search(choices.query)
 
     @property
     def selected(self) -> Option | None:

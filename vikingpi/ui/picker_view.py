@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout import HSplit, Layout, Window
@@ -33,6 +34,7 @@ class PickerView:
         self._size = size
         self._glyphs = glyphs
         self.line = one_line(lambda line: listing.write(line.text))
+        self.line.reset(Document(listing.text))
         self._previews: dict[str, tuple[Option, str]] = {}
 
     @property
