@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ui_terminal import Open, Terminal
+from ui_terminal import Open, Patience, Terminal
 
 UP, DOWN = "\x1b[A", "\x1b[B"
 
@@ -118,6 +118,14 @@ def test_a_draft_is_sent_or_reached_by_up_or_down_whatever_took_its_place(
         t.process.signal(signal.SIGTERM)
         t.end()
     assert any("PRECIOUS" in text for text in remembered(tmp_path))
+
+
+def test_whoever_waits_for_the_program_looks_as_often_on_a_machine_that_stands_still_between_two_looks() -> None:
+    for step, looks in ((0.0, 500), (0.001, 10_000), (60.0, 500)):
+        now = iter(range(1_000_000))
+        patience = Patience(10.0, lambda now=now, step=step: next(now) * step)
+        assert sum(patience.lasts() for _ in range(20_000)) >= looks
+    assert not patience.lasts()
 
 
 def test_changed_prompts_of_the_history_are_kept_and_the_old_ones_too(terminal: Open, tmp_path: Path) -> None:

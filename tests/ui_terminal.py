@@ -25,6 +25,21 @@ from vikingpi.ui.render import preload
 
 CHILD = Path(ui_child.__file__)
 PATIENCE = 10.0
+LOOK_SECONDS = 0.02
+
+
+class Patience:
+    """Lasts so many seconds, and so many looks: on a machine that gives this process no time, the program gets none."""
+
+    def __init__(self, seconds: float = PATIENCE, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._end = clock() + seconds
+        self._looks = round(seconds / LOOK_SECONDS)
+
+    def lasts(self) -> bool:
+        """Tell whether to look once more."""
+        self._looks -= 1
+        return self._looks >= 0 or self._clock() < self._end
 
 
 class Child:
@@ -115,18 +130,18 @@ class Terminal:
 
     def wait_raw(self, text: bytes) -> bytes:
         """Take bytes past the screen, which is slow with many, until a text has come; return what came."""
-        before, end = len(self.raw), time.monotonic() + PATIENCE
+        before, patience = len(self.raw), Patience()
         while text not in self.raw[before:]:
-            assert time.monotonic() < end, self.raw[before:][-500:]
-            if select.select([self._descriptor], [], [], 0.1)[0]:
+            assert patience.lasts(), self.raw[before:][-500:]
+            if select.select([self._descriptor], [], [], LOOK_SECONDS)[0]:
                 self.raw += os.read(self._descriptor, 65536)
         return self.raw[before:]
 
     def wait(self, text: str, *, gone: bool = False) -> str:
         """Wait until a text is on the screen, or `gone` from it, and return the screen."""
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            self.read(0.02)
+        patience = Patience()
+        while patience.lasts():
+            self.read(LOOK_SECONDS)
             if (text in self.text()) is not gone:
                 return self.text()
         raise AssertionError(f"{text!r} {'is still' if gone else 'did not come'} on the screen:\n{self.text()}")
@@ -165,16 +180,16 @@ class Terminal:
         self.read(0.1)
 
     def wait_sent(self, count: int) -> list[str]:
-        end = time.monotonic() + PATIENCE
-        while len(self.sent()) < count and time.monotonic() < end:
-            self.read(0.02)
+        patience = Patience()
+        while len(self.sent()) < count and patience.lasts():
+            self.read(LOOK_SECONDS)
         return self.sent()
 
     def end(self) -> int:
         """Wait for the program's end and return its exit code."""
-        end = time.monotonic() + PATIENCE
-        while self.process.poll() is None and time.monotonic() < end:
-            self.read(0.02)
+        patience = Patience()
+        while self.process.poll() is None and patience.lasts():
+            self.read(LOOK_SECONDS)
         self.read(0.05)
         assert self.process.code is not None, self.text()
         return self.process.code
