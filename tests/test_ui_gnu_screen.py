@@ -13,6 +13,7 @@ import termios
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,21 @@ class Screen:
     def resize(self, columns: int, rows: int) -> None:
         self._size(columns, rows)
         self._client.send_signal(signal.SIGWINCH)
+
+    @contextmanager
+    def behind(self, why: str) -> Iterator[None]:
+        """Keep screen from reading what the chat writes: it is `stopped`, or shows a `message`, for a second."""
+        (socket,) = (self.folder / "sockets").iterdir()
+        server = int(socket.name.split(".")[0])
+        if why == "message":
+            self.command("echo", "a message")
+            yield
+            return
+        os.kill(server, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(server, signal.SIGCONT)
 
     def command(self, *arguments: str) -> None:
         full = ["screen", "-S", "chat", "-p", "0", "-X", *arguments]
@@ -134,6 +150,34 @@ def test_what_streams_while_screen_is_resized_is_there_once(screen: Screen, kind
     values = re.findall(r"value_(\d+) =", shown)  # screen does not copy as many of the first rows as it has broken
     assert values == [str(n) for n in range(60)][-len(values) :], shown
     assert not re.search(r"^ {20,}\S", shown, re.MULTILINE), shown
+    assert shown.count("ctx 2") == 1, shown
+
+
+@pytest.mark.parametrize("kind", ["LINES", "PROSE"])
+@pytest.mark.parametrize("why", ["stopped", "message"])
+@pytest.mark.parametrize("steps", ["40 80 40 80", "40,80 50,40 60,44,80", "60 40 30 100"])
+def test_what_was_written_for_another_width_than_screen_reads_it_in_is_there_once(
+    screen: Screen, kind: str, why: str, steps: str
+) -> None:
+    screen.wait("ctx 2")
+    screen.type("CODE 60\r")
+    screen.wait("value_59 = 59")
+    screen.type(f"{kind} 400\r")
+    screen.wait("w40 ")
+    for step in steps.split():
+        with screen.behind(why):
+            time.sleep(0.2)  # frames come meanwhile
+            for columns in step.split(","):
+                screen.resize(int(columns), 24)
+                time.sleep(0.05)
+        time.sleep(0.6)
+    screen.wait("w399")
+    screen.wait("working", gone=True)
+    time.sleep(0.5)
+    shown = screen.everything()
+    assert re.findall(r"\bw(\d+)", shown) == [str(n) for n in range(400)], shown
+    values = re.findall(r"value_(\d+) =", shown)
+    assert values == [str(n) for n in range(60)][-len(values) :], shown
     assert shown.count("ctx 2") == 1, shown
 
 

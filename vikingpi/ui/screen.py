@@ -17,11 +17,13 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prompt_toolkit.application import Application, in_terminal
+from prompt_toolkit.data_structures import Point
 from prompt_toolkit.layout import Layout
 from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import Renderer
 
+from vikingpi.ui.caret import Caret, Region
 from vikingpi.ui.reflow import by_cells, row_of_cursor, rows_of, written
 
 if TYPE_CHECKING:
@@ -88,9 +90,11 @@ class InlineRenderer(Renderer):
 
     The end of a row is never erased alone: tmux keeps such a row as long as it was and wraps its blanks as well."""
 
-    def __init__(self, style: BaseStyle, output: HeldOutput) -> None:
+    def __init__(self, style: BaseStyle, output: HeldOutput, caret: Caret) -> None:
         super().__init__(style, output)
         self._held = output
+        self._caret = caret
+        self._doubtful = False
 
     @property
     def height(self) -> int:
@@ -111,9 +115,25 @@ class InlineRenderer(Renderer):
                 vars(self).update(before)
                 self.erase(leave_alternate_screen=False)
                 super().render(app, layout, is_done)
+            if self._caret.above and not is_done:
+                self._held.write_raw("\r")
+                self._held.cursor_up(self._cursor_pos.y)
+                self._cursor_pos = Point(0, 0)
+                self._caret.call_when_over(app.invalidate)
+
+    def seen(self) -> Mapping[str, bool]:
+        """Tell of each style whether it is seen where nothing is written."""
+        return {} if self._style_string_has_style is None else self._style_string_has_style
+
+    def resized(self) -> None:
+        """Take note that the terminal's size has changed since the last frame, or while it was on its way."""
+        self._doubtful = self._doubtful or self._caret.doubtful()
 
     def rewrapped(self) -> int:
-        """Correct the cursor's row: rows that are now too long have become several. Return how many there are more."""
+        """Correct the cursor's row: rows that are now too long have become several. Return how many there are more.
+
+        Where that is doubtful they are taken for as many as before: some of a frame may stay then, nothing is lost."""
+        doubtful, self._doubtful = self._doubtful, False
         last, before, columns = self._last_screen, self._last_size, self._held.get_size().columns
         seen = self._style_string_has_style
         if last is None or before is None or seen is None or columns >= before.columns or not self._held.rewraps:
@@ -123,7 +143,8 @@ class InlineRenderer(Renderer):
         if self._held.in_screen:
             rows = [by_cells(row, x if number == y else -1) for number, row in enumerate(rows)]
         here = sum(rows_of(row, columns) for row in rows[:y]) + row_of_cursor(rows[y], x, columns)
-        self._cursor_pos = self._cursor_pos._replace(y=here)
+        if not doubtful:
+            self._cursor_pos = self._cursor_pos._replace(y=here)
         return sum(rows_of(row, columns) for row in rows) - len(rows)
 
 
@@ -146,8 +167,10 @@ class InlineApplication(Application[_T]):
             max_render_postpone_time=None,
         )
         self.held_output = output
-        self.inline = InlineRenderer(self._merged_style, output)
-        self.renderer = self.inline
+        self._caret = Caret()
+        self.key_processor.before_key_press += self._caret.key
+        self.renderer = self.inline = InlineRenderer(self._merged_style, output, self._caret)
+        layout.container = Region(layout, self._caret, self.inline.seen)
         self.ttimeoutlen = ESCAPE_SECONDS
         self.timeoutlen = ESCAPE_SECONDS
         self.settled: Callable[[], None] = lambda: None
@@ -214,6 +237,7 @@ class InlineApplication(Application[_T]):
                 self.inline.erase(leave_alternate_screen=False)
             output.enable_autowrap()
             output.write_raw(text.replace("\n", "\r\n"))
+            self._caret.printed()
             redraw()
 
         rows = self.rows_above
@@ -256,6 +280,7 @@ class InlineApplication(Application[_T]):
         return soon and self.is_running and bool(select.select([self.input.fileno()], [], [], 0)[0])
 
     def _on_resize(self) -> None:
+        self.inline.resized()
         self._next_size = self.held_output.get_size()
         self._quiet_until = time.monotonic() + self._quiet_seconds
         asyncio.get_running_loop().call_later(self._quiet_seconds + 0.01, self._quiet_ends)
