@@ -14,7 +14,7 @@ from vikingpi.ui.reflow import written
 
 ABOVE_SECONDS = 1.0
 TYPED_SECONDS = 2.0
-DOUBT_SECONDS = 0.2
+DOUBT_SECONDS = 0.1
 
 
 class Caret:
@@ -24,7 +24,8 @@ class Caret:
     are broken by then, so the way up to the first of them is longer than the frame goes; and after it the rows are
     whole, so the way up is shorter than that of broken ones, and who goes that one erases what is printed. From the
     first cell there is no way to go: there the cursor is while rows above the editor change, and the editor shows one
-    of its own. In a draft that somebody types it stays, for input methods show there what they offer.
+    of its own. In a draft that somebody types it stays, for input methods show there what they offer; who changes the
+    terminal's size does not type.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -52,9 +53,11 @@ class Caret:
         if not self.above and (changed or before):
             self._unsure = now
 
-    def doubtful(self) -> bool:
-        """Tell whether the terminal may have read the last frame in another width, and the cursor is not above."""
-        return not self.above and self._clock() - self._unsure < DOUBT_SECONDS
+    def resized(self) -> bool:
+        """Take note of a new size. Return whether the terminal may have had it before it read the last frame, and the
+        cursor is not above."""
+        now, self._typed = self._clock(), -TYPED_SECONDS
+        return not self.above and now - self._unsure < DOUBT_SECONDS
 
     def call_when_over(self, call: Callable[[], None]) -> None:
         """Call back when the cursor may be in the editor again."""

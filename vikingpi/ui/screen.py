@@ -127,7 +127,7 @@ class InlineRenderer(Renderer):
 
     def resized(self) -> None:
         """Take note that the terminal's size has changed since the last frame, or while it was on its way."""
-        self._doubtful = self._doubtful or self._caret.doubtful()
+        self._doubtful |= self._caret.resized()
 
     def rewrapped(self) -> int:
         """Correct the cursor's row: rows that are now too long have become several. Return how many there are more.
