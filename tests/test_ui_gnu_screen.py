@@ -12,7 +12,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -69,7 +69,7 @@ class Screen:
         self._client.send_signal(signal.SIGWINCH)
 
     @contextmanager
-    def behind(self, why: str) -> Iterator[None]:
+    def behind(self, why: str) -> Generator[None]:
         """Keep screen from reading what the chat writes: it is `stopped`, or shows a `message`, for a second."""
         (socket,) = (self.folder / "sockets").iterdir()
         server = int(socket.name.split(".")[0])
@@ -122,26 +122,16 @@ def screen(tmp_path: Path) -> Iterator[Screen]:
     opened.close()
 
 
-@pytest.mark.parametrize("kind", ["LINES", "PROSE"])
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        "60x24 60x24 80x24",
-        "60x24 40x24 100x24 50x24 120x24 44x24 80x24 41x24 79x24 40x24 120x24",
-        "80x12 80x30 40x15 100x40 50x20 80x24 40x12 120x30 60x15 30x24 120x24",
-        "40x24 80x24 40x24 80x24 40x24 80x24 40x24 80x24 40x24 80x24",
-    ],
-)
-def test_what_streams_while_screen_is_resized_is_there_once(screen: Screen, kind: str, sizes: str) -> None:
+def stream(screen: Screen, kind: str) -> None:
+    """Have an answer stream on a full screen."""
     screen.wait("ctx 2")
     screen.type("CODE 60\r")
     screen.wait("value_59 = 59")
     screen.type(f"{kind} 400\r")
     screen.wait("w40 ")
-    for at, size in enumerate(sizes.split()):
-        columns, rows = map(int, size.split("x"))
-        screen.resize(columns, rows)
-        time.sleep((0.03, 0.4, 0.1)[at % 3])
+
+
+def expect_all_once(screen: Screen) -> None:
     screen.wait("w399")
     screen.wait("working", gone=True)
     time.sleep(0.5)
@@ -154,16 +144,32 @@ def test_what_streams_while_screen_is_resized_is_there_once(screen: Screen, kind
 
 
 @pytest.mark.parametrize("kind", ["LINES", "PROSE"])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        "60x24 60x24 80x24",
+        "60x24 40x24 100x24 50x24 120x24 44x24 80x24 41x24 79x24 40x24 120x24",
+        "80x12 80x30 40x15 100x40 50x20 80x24 40x12 120x30 60x15 30x24 120x24",
+        "40x24 80x24 40x24 80x24 40x24 80x24 40x24 80x24 40x24 80x24",
+        "30x10 120x30 30x10 120x30 30x10 80x24",
+    ],
+)
+def test_what_streams_while_screen_is_resized_is_there_once(screen: Screen, kind: str, sizes: str) -> None:
+    stream(screen, kind)
+    for at, size in enumerate(sizes.split()):
+        columns, rows = map(int, size.split("x"))
+        screen.resize(columns, rows)
+        time.sleep((0.03, 0.4, 0.1)[at % 3])
+    expect_all_once(screen)
+
+
+@pytest.mark.parametrize("kind", ["LINES", "PROSE"])
 @pytest.mark.parametrize("why", ["stopped", "message"])
 @pytest.mark.parametrize("steps", ["40 80 40 80", "40,80 50,40 60,44,80", "60 40 30 100"])
 def test_what_was_written_for_another_width_than_screen_reads_it_in_is_there_once(
     screen: Screen, kind: str, why: str, steps: str
 ) -> None:
-    screen.wait("ctx 2")
-    screen.type("CODE 60\r")
-    screen.wait("value_59 = 59")
-    screen.type(f"{kind} 400\r")
-    screen.wait("w40 ")
+    stream(screen, kind)
     for step in steps.split():
         with screen.behind(why):
             time.sleep(0.2)  # frames come meanwhile
@@ -171,14 +177,7 @@ def test_what_was_written_for_another_width_than_screen_reads_it_in_is_there_onc
                 screen.resize(int(columns), 24)
                 time.sleep(0.05)
         time.sleep(0.6)
-    screen.wait("w399")
-    screen.wait("working", gone=True)
-    time.sleep(0.5)
-    shown = screen.everything()
-    assert re.findall(r"\bw(\d+)", shown) == [str(n) for n in range(400)], shown
-    values = re.findall(r"value_(\d+) =", shown)
-    assert values == [str(n) for n in range(60)][-len(values) :], shown
-    assert shown.count("ctx 2") == 1, shown
+    expect_all_once(screen)
 
 
 @pytest.mark.parametrize("draft", ["x" * 58, "y " * 29, "\u6f22" * 28 + "z" * 5])
@@ -188,6 +187,7 @@ def test_a_draft_whose_cursor_is_behind_the_new_last_column_leaves_nothing_behin
     screen.wait("value_29 = 29")
     screen.type(draft)
     screen.wait(draft[:2] if draft.isascii() else "zz")
+    time.sleep(0.3)  # as a hand takes from the keys to the window: at once after them rows of the region may stay
     for columns in (60, 80):
         screen.resize(columns, 24)
         time.sleep(0.6)

@@ -4,6 +4,7 @@ import asyncio
 import os
 import pty
 import re
+import time
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -16,9 +17,10 @@ from prompt_toolkit.layout import Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.layout.screen import Char
 from prompt_toolkit.styles import Style
-from ui_terminal import Open
+from ui_terminal import PATIENCE, Open, Terminal
 
 from vikingpi.ui.arriving import KEPT_ROWS, LIVE_ROWS, Arriving
+from vikingpi.ui.caret import ABOVE_SECONDS, DOUBT_SECONDS, TYPED_SECONDS, Caret
 from vikingpi.ui.painted import fitting, painted
 from vikingpi.ui.printer import Printer
 from vikingpi.ui.reflow import row_of_cursor, rows_of, written
@@ -280,3 +282,72 @@ def test_frames_are_rarer_while_somebody_types_and_where_they_are_dear() -> None
     assert pace.wait() == pytest.approx(0.16)
     pace.drew(3.0)
     assert pace.wait() == pytest.approx(0.5)
+
+
+def caret_of(t: Terminal) -> tuple[bool, int, str, bool]:
+    """Whether the cursor is seen, how far from the upper rule up it is, what is before it in its row, and whether the
+    editor shows one of its own."""
+    rows, cursor = t.text().split("\n"), t.screen.cursor
+    rule = min(number for number, row in enumerate(rows) if row.startswith("──"))
+    own = any(cell.reverse for cell in t.screen.buffer[rule + 1].values())
+    return not cursor.hidden, rule - cursor.y, rows[cursor.y][: cursor.x], own
+
+
+def wait_caret(t: Terminal, wanted: Callable[[tuple[bool, int, str, bool]], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not wanted(caret_of(t)):
+        assert time.monotonic() < end, (caret_of(t), t.text())
+        t.read(0.01)
+
+
+def test_the_cursor_is_above_what_changes_while_text_comes_and_in_the_editor_otherwise(terminal: Open) -> None:
+    t = terminal()
+    wait_caret(t, lambda caret: caret == (True, -1, ">", False))
+    t.send("PROSE 200\r")
+    t.wait("w40 ")
+    wait_caret(t, lambda caret: not caret[0] and caret[1] >= 3 and caret[2:] == ("", True))
+    t.send("a draft")
+    wait_caret(t, lambda caret: caret == (True, -1, "> a draft", False))
+    t.wait("w199")
+    t.send("\x15")
+    t.settle()
+    wait_caret(t, lambda caret: caret == (True, -1, ">", False))
+
+
+def test_the_cursor_is_above_for_a_moment_after_a_change_unless_somebody_types() -> None:
+    now = 100.0
+    caret = Caret(lambda: now)
+
+    def frame(rows: list[list[int]], *, draft: bool = False) -> bool:
+        caret.frame(rows, draft=draft)
+        return caret.above
+
+    assert frame([[1, 1]])
+    now += ABOVE_SECONDS
+    assert not frame([[1, 1]])
+    caret.printed()
+    assert frame([[1, 1]])
+    caret.key(None)
+    assert frame([[1]])
+    assert not frame([[1, 1]], draft=True)
+    now += TYPED_SECONDS
+    assert frame([[1]], draft=True)
+    caret.key(None)
+    assert not frame([[1, 1]], draft=True)
+    caret.resized()
+    assert frame([[1, 1]], draft=True)
+    assert not frame([])
+
+
+def test_it_is_doubtful_for_a_moment_how_wide_the_terminal_was_for_a_frame_that_left_the_cursor_in_the_editor() -> None:
+    now = 100.0
+    caret = Caret(lambda: now)
+    caret.frame([[1]], draft=False)
+    assert not caret.resized()
+    now += ABOVE_SECONDS
+    caret.frame([[1]], draft=False)
+    assert caret.resized()
+    now += 2 * DOUBT_SECONDS
+    assert not caret.resized()
+    caret.frame([[1]], draft=False)
+    assert not caret.resized()

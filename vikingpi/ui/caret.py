@@ -67,7 +67,7 @@ class Caret:
         self._due = asyncio.get_running_loop().call_later(max(0.0, wait) + 0.01, call)
 
 
-class Region(DynamicContainer):
+class WithCaret(DynamicContainer):
     """All of a layout, with a cursor of its own while the terminal's one is above."""
 
     def __init__(self, layout: Layout, caret: Caret, seen: Callable[[], Mapping[str, bool]]) -> None:

@@ -23,7 +23,7 @@ from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import Renderer
 
-from vikingpi.ui.caret import Caret, Region
+from vikingpi.ui.caret import Caret, WithCaret
 from vikingpi.ui.reflow import by_cells, row_of_cursor, rows_of, written
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class InlineApplication(Application[_T]):
         self._caret = Caret()
         self.key_processor.before_key_press += self._caret.key
         self.renderer = self.inline = InlineRenderer(self._merged_style, output, self._caret)
-        layout.container = Region(layout, self._caret, self.inline.seen)
+        layout.container = WithCaret(layout, self._caret, self.inline.seen)
         self.ttimeoutlen = ESCAPE_SECONDS
         self.timeoutlen = ESCAPE_SECONDS
         self.settled: Callable[[], None] = lambda: None
