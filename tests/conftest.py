@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from ui_terminal import Open, Terminal
+
+# An example may take as long as the machine likes. The examples are the same ones in every run, so that a change is
+# judged by what it changes; VPI_TEST_RANDOM looks for new ones.
+settings.register_profile(
+    "vpi",
+    derandomize="VPI_TEST_RANDOM" not in os.environ,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("vpi")
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Generator
 from typing import NamedTuple
 
+from patience import PATIENCE
+
 
 class Seen(NamedTuple):
     """A request as it was received."""
@@ -61,7 +63,7 @@ class Peer:
     def end_stream(self) -> None:
         self.send(b"0\r\n\r\n")
 
-    def wait_closed(self, timeout: float = 5.0) -> bool:
+    def wait_closed(self, timeout: float = PATIENCE) -> bool:
         """Tell whether the client closed the connection within the time."""
         self._connection.settimeout(timeout)
         try:

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from agent_lab import Lab, Work, call, calls, outline, says
+from patience import eventually
 
 from vikingpi.agent.hooks import AgentHooks, Block, HookContext
 from vikingpi.decode import Json
@@ -21,14 +22,18 @@ def results(lab: Lab) -> list[ToolResultMessage]:
 def test_calls_run_side_by_side_and_their_results_are_stored_in_call_order() -> None:
     running: list[object] = []
     most: list[int] = []
+    ended = [asyncio.Event() for _ in range(4)]
 
     async def work(arguments: Json, context: ToolContext) -> ToolOutcome:
         running.append(arguments["n"])
         most.append(len(running))
-        await asyncio.sleep(0.03 - 0.01 * arguments["n"])
-        running.remove(arguments["n"])
+        number = int(arguments["n"])
+        await ended[number + 1].wait()
+        running.remove(number)
+        ended[number].set()
         return text_outcome(f"n={arguments['n']}")
 
+    ended[3].set()
     lab = Lab([calls(call(id="a", n=0), call(id="b", n=1), call(id="c", n=2)), Step("ok")], tools=[Work(work)])
     lab.run("go")
     assert max(most) == 3
@@ -49,7 +54,7 @@ def test_a_result_is_stored_as_soon_as_those_before_it_are() -> None:
 
     async def main() -> None:
         task = asyncio.ensure_future(lab.ask("go"))
-        await asyncio.sleep(0.02)
+        await asyncio.to_thread(eventually, lambda: results(lab))
         seen.extend(one.tool_call_id for one in results(lab))
         release.set()
         await task

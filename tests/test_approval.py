@@ -1,4 +1,5 @@
 import asyncio
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from vikingpi.config.model import Settings
 from vikingpi.events import Event, Notice
 from vikingpi.messages import ToolCall
 from vikingpi.session.file import memory_session
+from vikingpi.ui.question import QUIET_SECONDS, Pauses
 
 
 class Desk:
@@ -222,6 +224,9 @@ def test_a_command_is_asked_about_in_the_chat_and_refused_on_a_pipe(tmp_path: Pa
             tty.close()
 
 
+PAGE_DOWN = "\x1b[6~"  # a key in one read with the next: no machine is slow enough to put a pause between them
+
+
 @contextmanager
 def asked(
     folder: Path, prompt: str, *, draft: str = "", rows: int = 30, columns: int = 100
@@ -323,7 +328,7 @@ def test_a_command_that_waited_for_an_answer_is_run_by_enter_after_it(tmp_path: 
 
 def test_an_answer_that_was_chosen_after_a_pause_needs_no_other_and_one_too_soon_is_told(tmp_path: Path) -> None:
     with asked(tmp_path, "RUN: touch made") as (runs, tty):
-        tty.send("\r")
+        tty.send(f"{PAGE_DOWN}\r")
         tty.wait("that came too soon to be an answer")
         tty.read(0.9)
         for key in ("\x1b[B", "\x1b[B", "\r"):
@@ -333,9 +338,17 @@ def test_an_answer_that_was_chosen_after_a_pause_needs_no_other_and_one_too_soon
         assert not (runs.work / "made").exists()
 
 
+def test_a_pause_from_before_a_question_opened_is_none() -> None:
+    begun, pauses = time.monotonic(), Pauses()
+    time.sleep(QUIET_SECONDS + 0.05)
+    pauses.key(None)
+    assert pauses.since(begun)
+    assert not pauses.since(time.monotonic())
+
+
 def test_keys_without_a_pause_or_with_others_around_them_are_no_answer(tmp_path: Path) -> None:
     with asked(tmp_path, "RUN: touch made") as (runs, tty):
-        for burst in ("1", "1\r", "\r"):
+        for burst in (f"{PAGE_DOWN}1", "1\r", "\r"):
             tty.send(burst)
             tty.read(0.1)
         for burst in ("2 first", "\x1b[200~1\x1b[201~", "1\r1"):
@@ -358,7 +371,7 @@ def test_a_question_shows_all_that_it_asks_about(tmp_path: Path, columns: int) -
         for _ in range(9):
             tty.read(0.15)
             seen += "\n".join(tty.screen.display).replace(" ", "").replace("\n", "")
-            tty.send("\x1b[6~")
+            tty.send(PAGE_DOWN)
         assert "rmthe-end" in seen
         tty.wait("of ")
 

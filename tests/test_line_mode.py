@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from patience import eventually
 from vpi_lab import Lab, Tty, lab
 
 
@@ -141,11 +142,11 @@ def test_there_an_interrupt_aborts_the_answer_and_gives_back_what_waits(tmp_path
 
 
 def test_there_an_interrupt_gives_back_prompts_of_the_command_line_and_ends_what_a_user_runs(tmp_path: Path) -> None:
-    with lab(tmp_path) as runs, printing_only(runs, "!echo began; sleep 30", "the second prompt") as tty:
-        tty.read(1.5)
+    with lab(tmp_path) as runs, printing_only(runs, "!touch began; sleep 60", "the second prompt") as tty:
+        assert eventually(lambda: tty.take(0.02) and (runs.work / "began").exists())
         tty.process.send_signal(signal.SIGINT)
         tty.wait("not sent, and kept in the history:\nthe second prompt\n")
-        tty.wait("(cancelled)\n>", 5)
+        tty.wait("(cancelled)\n>")
         assert history(runs) == ["the second prompt"]
 
 

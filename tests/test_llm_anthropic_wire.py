@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from llm_kit import Canned
 from llm_server import Peer, serving
+from patience import PATIENCE
 
 from vikingpi.decode import Json
 from vikingpi.errors import AuthFailed, BadResponse, ContextTooLong, ProviderError, RateLimited
@@ -284,5 +285,5 @@ def test_over_real_http_closing_hangs_up() -> None:
 
     with serving(handle) as server:
         assert asyncio.run(main(server.url))[-1] == TextDelta("Half")
-        assert closed.wait(2)
+        assert closed.wait(PATIENCE)
         assert server.seen[0].path == "/v1/messages"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from llm_kit import Canned
 from llm_server import Peer, answering, free_port, serving
+from patience import PATIENCE
 
 from vikingpi.decode import Json
 from vikingpi.errors import (
@@ -559,7 +560,7 @@ def test_over_real_http_pieces_come_as_they_are_sent_and_closing_hangs_up() -> N
 
     with serving(handle) as server:
         assert asyncio.run(main(server.url)) == TextDelta("first")
-        assert closed.wait(2)
+        assert closed.wait(PATIENCE)
 
 
 def test_over_real_http_the_connection_is_kept_between_requests() -> None:

@@ -7,7 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings, strategies
+from hypothesis import given, settings, strategies
 
 from tests.takeover_world import World
 
@@ -35,7 +35,6 @@ OPERATIONS = (
     "turn_kill",
 )
 SCHEDULES = int(os.environ.get("VPI_TEST_SCHEDULES", "100"))
-FIXED = "VPI_TEST_RANDOM" not in os.environ
 SEAT = strategies.sampled_from((0, 0, 0, 1))
 PORTIONS = strategies.sampled_from((200, 1, 3))
 STEP = strategies.tuples(strategies.sampled_from(OPERATIONS), SEAT, strategies.integers(0, 29))
@@ -53,7 +52,7 @@ async def play(keep: int, schedule: list[tuple[str, int, int]], portion: int, *,
             world.close()
 
 
-@settings(max_examples=SCHEDULES, derandomize=FIXED, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=SCHEDULES)
 @given(keep=strategies.integers(0, 2), schedule=strategies.lists(STEP, max_size=40), portion=PORTIONS)
 def test_nothing_is_lost_stored_twice_or_covered_without_its_overview(
     keep: int, schedule: list[tuple[str, int, int]], portion: int
@@ -61,7 +60,7 @@ def test_nothing_is_lost_stored_twice_or_covered_without_its_overview(
     asyncio.run(play(keep, schedule, portion))
 
 
-@settings(max_examples=SCHEDULES // 3, derandomize=FIXED, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=SCHEDULES // 3)
 @given(keep=strategies.integers(0, 2), schedule=strategies.lists(STEP, max_size=40), portion=PORTIONS)
 def test_the_same_holds_where_every_process_reads_only_the_end_of_the_session_file(
     keep: int, schedule: list[tuple[str, int, int]], portion: int

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sqlite3
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,9 +95,7 @@ def ctrl_d(terminal: Tty) -> None:
 
 
 def ctrl_c_twice(terminal: Tty) -> None:
-    terminal.send("\x03")
-    time.sleep(0.1)
-    terminal.send("\x03")
+    terminal.send("\x03\x03")
 
 
 def by(number: signal.Signals) -> Callable[[Tty], None]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE, eventually, once_within
 from tool_kit import context_in, run, text_of
 
 from vikingpi.errors import ToolError
@@ -30,12 +31,17 @@ def bash(folder: Path, command: str, tool: BashTool | None = None, **arguments: 
 
 
 def pid_in(path: Path) -> int:
-    until = time.monotonic() + 5
-    while time.monotonic() < until:
-        if path.exists() and path.read_text().strip():
-            return int(path.read_text())
-        time.sleep(0.01)
-    raise AssertionError(f"{path} was not written")
+    assert eventually(lambda: path.exists() and path.read_text().strip()), f"{path} was not written"
+    return int(path.read_text())
+
+
+def timed_out(folder: Path, command: str) -> str:
+    """Let a command that writes its `pid` time out after that; what is said calls the time N."""
+    for seconds in (0.2, 1, 5, 20):
+        said = text_of(bash(folder, command, timeout=seconds))
+        if (folder / "pid").exists():
+            break
+    return said.replace(f" {seconds} seconds", " N seconds")
 
 
 def lives(pid: int) -> bool:
@@ -136,7 +142,7 @@ def test_a_child_in_the_background_does_not_hold_the_result(tmp_path: Path) -> N
     ]:
         begin = time.monotonic()
         outcome = bash(tmp_path, command, tool)
-        assert time.monotonic() - begin < 2
+        assert time.monotonic() - begin < PATIENCE
         assert text_of(outcome).startswith(f"{text}\n\n[A process of this command is still running in the background")
         assert not outcome.is_error
         assert lives(pid_in(tmp_path / "pid"))
@@ -150,24 +156,23 @@ def test_a_chatty_child_in_the_background_does_not_hold_the_result(tmp_path: Pat
     tool = BashTool()
     begin = time.monotonic()
     text = text_of(bash(tmp_path, "yes & echo started", tool))
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < PATIENCE
     assert "still running" in text
     tool.close()
 
 
 def test_a_timeout_ends_everything_and_keeps_the_output(tmp_path: Path) -> None:
-    outcome = bash(tmp_path, "echo part; sleep 60 & echo $! > pid; wait", timeout=0.2)
-    assert text_of(outcome) == "part\n\n\nCommand timed out after 0.2 seconds"
-    assert outcome.is_error
+    said = timed_out(tmp_path, "echo part; sleep 60 & echo $! > pid; wait")
+    assert said == "part\n\n\nCommand timed out after N seconds"
+    assert bash(tmp_path, "sleep 60", timeout=0.2).is_error
     assert not lives(pid_in(tmp_path / "pid"))
 
 
 def test_a_group_that_ignores_term_is_killed(tmp_path: Path) -> None:
     command = "trap '' TERM; (trap '' TERM; sleep 97) & echo $! > pid; sleep 98"
     begin = time.monotonic()
-    outcome = bash(tmp_path, command, timeout=0.2)
-    assert 2 < time.monotonic() - begin < 5
-    assert "timed out after 0.2 seconds" in text_of(outcome)
+    assert "timed out after N seconds" in timed_out(tmp_path, command)
+    assert 2 < time.monotonic() - begin < 2 * PATIENCE
     assert not lives(pid_in(tmp_path / "pid"))
 
 
@@ -209,7 +214,7 @@ def test_cancellation_ends_the_group_and_hands_over_the_output(tmp_path: Path) -
             await task
         return time.monotonic() - begin
 
-    assert asyncio.run(cancelled()) < 1.5
+    assert once_within(1.5, lambda: asyncio.run(cancelled()))
     assert updates[-1] == "part\n"
     assert not lives(pid_in(tmp_path / "pid"))
 
@@ -225,7 +230,7 @@ def test_cancellation_ends_the_group_and_hands_over_the_output(tmp_path: Path) -
 )
 def test_what_left_the_group_of_a_command_ends_with_it(tmp_path: Path, command: str) -> None:
     (tmp_path / "daemon.sh").write_text("trap '' TERM; echo $$ > pid; while :; do sleep 1; done")
-    assert "timed out" in text_of(bash(tmp_path, command, timeout=0.5))
+    assert "timed out" in timed_out(tmp_path, command)
     assert not lives(pid_in(tmp_path / "pid"))
 
 
@@ -239,7 +244,7 @@ def test_what_a_command_that_is_done_has_detached_goes_on_and_is_named(tmp_path:
     tool = BashTool()
     begin = time.monotonic()
     text = text_of(run(tool, context_in(tmp_path), command=f"echo out; {DETACHED}{output} & {STARTED}"))
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < PATIENCE
     pid = pid_in(tmp_path / "pid")
     assert text == (
         f"out\n\n\n[This command has started processes that run on their own, also after this session: {pid} (sleep); "
@@ -296,10 +301,7 @@ def test_the_watch_begins_with_the_first_command_and_ends_with_the_tool(tmp_path
         bash(tmp_path, "true", tool)
     assert watches() == before + 1
     tool.close()
-    until = time.monotonic() + 5
-    while watches() > before and time.monotonic() < until:
-        time.sleep(0.01)
-    assert watches() == before
+    assert eventually(lambda: watches() == before)
     assert text_of(bash(tmp_path, "echo again", tool)) == "again\n"
 
 
@@ -327,14 +329,11 @@ def test_a_killed_program_leaves_nothing_of_its_commands(tmp_path: Path) -> None
         "asyncio.run(main())\n"
     )
     path = os.pathsep.join(sys.path)
-    done = subprocess.run([sys.executable, script], cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, timeout=20)
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, timeout=60)
     assert done.returncode == -signal.SIGKILL
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     assert len(pids) == 4
-    until = time.monotonic() + 8
-    while any(map(lives, pids)) and time.monotonic() < until:
-        time.sleep(0.02)
-    assert not any(map(lives, pids))
+    assert eventually(lambda: not any(map(lives, pids)))
     detached = pid_in(tmp_path / "pid")
     assert lives(detached)
     os.kill(detached, signal.SIGKILL)
@@ -342,6 +341,7 @@ def test_a_killed_program_leaves_nothing_of_its_commands(tmp_path: Path) -> None
 
 def test_a_second_cancellation_kills_at_once(tmp_path: Path) -> None:
     async def cancelled() -> float:
+        (tmp_path / "pid").unlink(missing_ok=True)
         call = {"command": "trap '' TERM; echo $$ > pid; while :; do sleep 1; done"}
         task = asyncio.create_task(BashTool().run(call, context_in(tmp_path)))
         await asyncio.to_thread(pid_in, tmp_path / "pid")
@@ -353,18 +353,16 @@ def test_a_second_cancellation_kills_at_once(tmp_path: Path) -> None:
             await task
         return time.monotonic() - begin
 
-    assert asyncio.run(cancelled()) < 1
-    until = time.monotonic() + 2
-    while lives(pid_in(tmp_path / "pid")) and time.monotonic() < until:
-        time.sleep(0.01)
-    assert not lives(pid_in(tmp_path / "pid"))
+    assert once_within(1, lambda: asyncio.run(cancelled()))
+    assert eventually(lambda: not lives(pid_in(tmp_path / "pid")))
 
 
 def test_the_tail_is_shown_live_at_most_ten_times_a_second(tmp_path: Path) -> None:
     updates: list[str] = []
     context = context_in(tmp_path, updates)
+    begin = time.monotonic()
     run(BashTool(), context, command="for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.05; done")
-    assert 1 <= len(updates) <= 6
+    assert 1 <= len(updates) <= 2 + 10 * (time.monotonic() - begin)
     assert "1\n2\n3\n4\n5\n6\n7\n8\n".startswith(updates[-1])
 
 
@@ -389,20 +387,17 @@ def test_a_folder_that_cannot_hold_the_output_is_named(tmp_path: Path) -> None:
 
 
 def test_ten_commands_run_side_by_side(tmp_path: Path) -> None:
-    async def together() -> float:
-        begin = time.monotonic()
+    async def together() -> None:
         tool = BashTool()
-        await asyncio.gather(*(tool.run({"command": "sleep 0.3"}, context_in(tmp_path)) for _ in range(10)))
-        return time.monotonic() - begin
+        command = "touch $$.here; until [ $(ls *.here | wc -l) = 10 ]; do sleep 0.02; done"
+        calls = (tool.run({"command": command}, context_in(tmp_path)) for _ in range(10))
+        assert [text_of(outcome) for outcome in await asyncio.gather(*calls)] == ["(no output)"] * 10
 
-    assert asyncio.run(together()) < 2
+    asyncio.run(asyncio.wait_for(together(), PATIENCE))
 
 
 def test_a_group_of_zombies_does_not_run() -> None:
     process = subprocess.Popen(["true"], start_new_session=True)
-    until = time.monotonic() + 5
-    while is_running(process.pid) and time.monotonic() < until:
-        time.sleep(0.01)
-    assert not is_running(process.pid)
+    assert eventually(lambda: not is_running(process.pid))
     process.wait()
     send(process.pid, signal.SIGTERM)

@@ -18,13 +18,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-import pyte
 import ui_child
+from patience import PATIENCE
+from tty_kit import Shown
 
 from vikingpi.ui.render import preload
 
 CHILD = Path(ui_child.__file__)
-PATIENCE = 10.0
 LOOK_SECONDS = 0.02
 
 
@@ -84,17 +84,15 @@ def _become(terminal: int, folder: Path, options: tuple[str, ...], env: dict[str
         os._exit(code)
 
 
-class Terminal:
-    """Starts ui_child.py in a terminal of its own; `raw` is every byte that it wrote."""
+class Terminal(Shown):
+    """Starts ui_child.py in a terminal of its own."""
 
     def __init__(
         self, folder: Path, *options: str, columns: int = 80, rows: int = 24, term: str = "xterm-256color", **env: str
     ) -> None:
-        self.raw = b""
+        descriptor, slave = pty.openpty()
+        super().__init__(descriptor, columns, rows, 20_000)
         self.log = folder / "log"
-        self.screen = pyte.HistoryScreen(columns, rows, history=20_000, ratio=1)
-        self._stream = pyte.ByteStream(self.screen)
-        self._descriptor, slave = pty.openpty()
         self._size(columns, rows)
         self.before = termios.tcgetattr(slave)
         self._slave = slave
@@ -108,40 +106,33 @@ class Terminal:
             "UI_TEST_LOG": str(self.log),
         }
         self.process = Child(os.dup(slave), folder, options, given | env)
+        self.pid = self.process.pid
 
     def send(self, text: str) -> None:
         """Type something; what comes meanwhile is read, so that neither side waits for the other."""
         data = text.encode()
         while data:
-            data = data[os.write(self._descriptor, data[:1024]) :]
+            piece = data[:1024]
+            if len(data) > len(piece):
+                piece = piece.rstrip(b"\r\t") or piece  # behind which a pause of this process would mean a key
+            data = data[os.write(self.descriptor, piece) :]
             if data:
-                self.read()
-
-    def read(self, seconds: float = 0.0) -> None:
-        """Take what comes within some seconds."""
-        end = time.monotonic() + seconds
-        while select.select([self._descriptor], [], [], max(0.0, end - time.monotonic()))[0]:
-            try:
-                data = os.read(self._descriptor, 65536)
-            except OSError:
-                return
-            self.raw += data
-            self._stream.feed(data)
+                self.take()
 
     def wait_raw(self, text: bytes) -> bytes:
         """Take bytes past the screen, which is slow with many, until a text has come; return what came."""
         before, patience = len(self.raw), Patience()
         while text not in self.raw[before:]:
             assert patience.lasts(), self.raw[before:][-500:]
-            if select.select([self._descriptor], [], [], LOOK_SECONDS)[0]:
-                self.raw += os.read(self._descriptor, 65536)
+            if select.select([self.descriptor], [], [], LOOK_SECONDS)[0]:
+                self.raw += os.read(self.descriptor, 65536)
         return self.raw[before:]
 
     def wait(self, text: str, *, gone: bool = False) -> str:
         """Wait until a text is on the screen, or `gone` from it, and return the screen."""
         patience = Patience()
         while patience.lasts():
-            self.read(LOOK_SECONDS)
+            self.take(LOOK_SECONDS)
             if (text in self.text()) is not gone:
                 return self.text()
         raise AssertionError(f"{text!r} {'is still' if gone else 'did not come'} on the screen:\n{self.text()}")
@@ -182,15 +173,15 @@ class Terminal:
     def wait_sent(self, count: int) -> list[str]:
         patience = Patience()
         while len(self.sent()) < count and patience.lasts():
-            self.read(LOOK_SECONDS)
+            self.take(LOOK_SECONDS)
         return self.sent()
 
     def end(self) -> int:
         """Wait for the program's end and return its exit code."""
         patience = Patience()
         while self.process.poll() is None and patience.lasts():
-            self.read(LOOK_SECONDS)
-        self.read(0.05)
+            self.take(LOOK_SECONDS)
+        self.take(0.05)
         assert self.process.code is not None, self.text()
         return self.process.code
 
@@ -200,11 +191,11 @@ class Terminal:
 
     def close(self) -> None:
         self.process.kill()
-        os.close(self._descriptor)
+        os.close(self.descriptor)
         os.close(self._slave)
 
     def _size(self, columns: int, rows: int) -> None:
-        fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
 Open = Callable[..., Terminal]

@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import pty
-import select
 import struct
 import subprocess
 import sys
@@ -21,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import model_server
-import pyte
+from patience import PATIENCE
+from tty_kit import Shown
 
 PROJECT = Path(__file__).resolve().parent.parent
 MODEL_KEY = "model-key-4f9a1c77e2b0d3"
@@ -129,17 +129,15 @@ def lab(folder: Path) -> Generator[Lab]:
         server.server_close()
 
 
-class Tty:
-    """A run of vpi in a terminal of its own; `raw` is every byte it wrote, `screen` what a person sees."""
+class Tty(Shown):
+    """A run of vpi in a terminal of its own."""
 
     def __init__(
         self, runs: Lab, *words: str, columns: int = 100, rows: int = 30, env: Mapping[str, str] | None = None
     ) -> None:
-        self.raw = b""
-        self.screen = pyte.HistoryScreen(columns, rows, history=2000, ratio=1)
-        self._stream = pyte.ByteStream(self.screen)
-        self._master, slave = pty.openpty()
-        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        descriptor, slave = pty.openpty()
+        super().__init__(descriptor, columns, rows, 2000)
+        fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.process = subprocess.Popen(
             [sys.executable, "-B", "-m", "vikingpi", *words],
             cwd=runs.work,
@@ -150,42 +148,31 @@ class Tty:
             start_new_session=True,
             umask=runs.umask,
         )
+        self.pid = self.process.pid
         os.close(slave)
 
     def send(self, text: str) -> None:
-        os.write(self._master, text.encode())
+        os.write(self.descriptor, text.encode())
 
     def text(self) -> str:
         past = ["".join(row[x].data for x in range(self.screen.columns)) for row in self.screen.history.top]
         return "\n".join(line.rstrip() for line in [*past, *self.screen.display])
 
-    def read(self, seconds: float) -> bool:
-        """Take what comes within some seconds; False when the program has closed the terminal."""
-        end = time.monotonic() + seconds
-        while select.select([self._master], [], [], max(0.0, end - time.monotonic()))[0]:
-            try:
-                data = os.read(self._master, 65536)
-            except OSError:
-                return False
-            self.raw += data
-            self._stream.feed(data)
-        return True
-
-    def wait(self, text: str, seconds: float = 20.0) -> str:
+    def wait(self, text: str, seconds: float = PATIENCE) -> str:
         end = time.monotonic() + seconds
         while text not in self.text():
-            if (not self.read(0.05) and text not in self.text()) or time.monotonic() > end:
+            if (not self.take(0.05) and text not in self.text()) or time.monotonic() > end:
                 raise AssertionError(f"{text!r} did not come on the screen:\n{self.text()}")
         return self.text()
 
     def end(self) -> int:
         """Wait for the end of the program and return its exit code."""
-        end = time.monotonic() + 20
-        while self.read(0.05) and self.process.poll() is None and time.monotonic() < end:
+        end = time.monotonic() + PATIENCE
+        while self.take(0.05) and self.process.poll() is None and time.monotonic() < end:
             pass
-        if self.process.poll() is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(2)
+        self.take(0.05)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(max(0.0, end - time.monotonic()))
         self.close()
         return self.process.returncode
 
@@ -197,6 +184,6 @@ class Tty:
 
     def hang_up(self) -> None:
         """Take the terminal away."""
-        if self._master >= 0:
-            os.close(self._master)
-        self._master = -1
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+        self.descriptor = -1
