@@ -17,7 +17,7 @@ _SAME_SHAPE = 2
 _MAX_PASTED = 5
 
 # Compiled at first use: most runs archive nothing.
-_compiled = cache(re.compile)
+_regex = cache(re.compile)
 
 _END = r"[.!?](?=\s)|[。！？；\n]"
 _BULLET = r"^\s*(?:[-*+•]\s+|#{1,6}\s+|>\s+)"
@@ -118,10 +118,8 @@ def _flat(text: str) -> str:
     """Collapse white space; in code in backticks only what is no blank, as indentation may be what it is about."""
     if "`" not in text:
         return " ".join(text.split())
-    pieces = _compiled(r"(`[^`]+`)").split(text)
-    kept = (
-        _compiled(r"[^\S ]+").sub(" ", one) if one[:1] == "`" else _compiled(r"\s+").sub(" ", one) for one in pieces
-    )
+    pieces = _regex(r"(`[^`]+`)").split(text)
+    kept = (_regex(r"[^\S ]+").sub(" ", one) if one[:1] == "`" else _regex(r"\s+").sub(" ", one) for one in pieces)
     return "".join(kept).strip()
 
 
@@ -137,9 +135,9 @@ def cut_line(flat: str, limit: int) -> str:
 @lru_cache(4)
 def sentences(text: str) -> tuple[str, ...]:
     """Split into sentences and lines, without bullets and blanks."""
-    ends = [0, *(match.end() for match in _compiled(_END).finditer(text)), len(text)]
+    ends = [0, *(match.end() for match in _regex(_END).finditer(text)), len(text)]
     pieces = (text[start:stop] for start, stop in pairwise(ends))
-    found = (_flat(_compiled(_BULLET).sub("", piece)) for piece in pieces)
+    found = (_flat(_regex(_BULLET).sub("", piece)) for piece in pieces)
     return tuple(piece for piece in found if piece)
 
 
@@ -167,30 +165,30 @@ def stated(text: str) -> bool:
 
 def valued(text: str, limit: int = 12) -> tuple[str, ...]:
     """Return the sentences that give a value, each within a line."""
-    pieces = (piece for piece in sentences(text) if not _compiled(_CODE).search(piece))
+    pieces = (piece for piece in sentences(text) if not _regex(_CODE).search(piece))
     found = [clause for piece in pieces for clause in _clauses(piece, _VALUED)]
     return tuple(dict.fromkeys(found))[:limit]
 
 
 def tool_facts(text: str, limit: int = 3) -> tuple[str, ...]:
     """Return plain statements ("name is Value") in the output of a tool."""
-    found = (one_line(match.group(0)) for match in _compiled(_TOOL_FACT).finditer(text))
+    found = (one_line(match.group(0)) for match in _regex(_TOOL_FACT).finditer(text))
     return tuple(dict.fromkeys(found))[:limit]
 
 
 def is_correction(text: str) -> bool:
     """Whether a user's text begins by rejecting what was done."""
-    return _compiled(_CORRECTION).match(text) is not None
+    return _regex(_CORRECTION).match(text) is not None
 
 
 def is_change(text: str) -> bool:
     """Whether a text says that something is otherwise than before."""
-    return _compiled(_CHANGE).search(text) is not None
+    return _regex(_CHANGE).search(text) is not None
 
 
 def is_switch(text: str) -> bool:
     """Whether a user's text tells, and does not ask for, something that is otherwise from now on."""
-    return _compiled(_SWITCH).search(text) is not None and not asks(text)
+    return _regex(_SWITCH).search(text) is not None and not asks(text)
 
 
 def asks(text: str) -> bool:
@@ -207,17 +205,17 @@ def open_ends(text: str, limit: int = 3) -> tuple[str, ...]:
 
 def is_open(sentence: str) -> bool:
     """Whether a sentence says that something is still to be done, and does not ask."""
-    return _compiled(_OPEN_END).search(sentence) is not None and not sentence.endswith(("?", "？"))
+    return _regex(_OPEN_END).search(sentence) is not None and not sentence.endswith(("?", "？"))
 
 
 def is_acknowledgement(text: str) -> bool:
     """Whether a user's text says no more than that it was read."""
-    return len(text) < 60 and _compiled(_ACKNOWLEDGEMENT).fullmatch(text) is not None
+    return len(text) < 60 and _regex(_ACKNOWLEDGEMENT).fullmatch(text) is not None
 
 
 def fact_subject(sentence: str) -> str:
     """Give what a sentence gives a value for ("the gateway port is 8443": "gateway port"), "" for any other."""
-    match = _compiled(_VALUE_OF).fullmatch(sentence) or _compiled(_VALUE_OF_CJK).fullmatch(sentence)
+    match = _regex(_VALUE_OF).fullmatch(sentence) or _regex(_VALUE_OF_CJK).fullmatch(sentence)
     if match is None:
         return ""
     words = match[1].casefold().split()
@@ -228,11 +226,11 @@ def fact_subject(sentence: str) -> str:
 def _found(pattern: str, text: str) -> bool:
     """Search for a pattern; those that begin with a word of any length are slow and have a cheap stand-in."""
     if pattern is _WEAK:
-        return _compiled(_WEAK_SIGNS).search(text) is not None
+        return _regex(_WEAK_SIGNS).search(text) is not None
     if pattern in (_VALUED, _STATED) and not _has_value_signs(text):
         ordered = pattern is _STATED and _holds(text, _ORDER_SIGNS)
-        return ordered and _compiled(f"(?i){_ORDERS}").search(text) is not None
-    return _compiled(pattern).search(text) is not None
+        return ordered and _regex(f"(?i){_ORDERS}").search(text) is not None
+    return _regex(pattern).search(text) is not None
 
 
 def _has_value_signs(text: str) -> bool:
@@ -252,10 +250,10 @@ def _telling(pieces: Sequence[str]) -> tuple[str, ...]:
     shapes: dict[str, int] = {}
     strong = weak = pasted = 0
     for piece in pieces:
-        shape = _compiled(r"\d+").sub("#", piece)
+        shape = _regex(r"\d+").sub("#", piece)
         shapes[shape] = shapes.get(shape, 0) + 1
         pattern = next((one for one in (_VALUED, _ADDRESS, _STATED) if _found(one, piece)), None)
-        if _compiled(_CODE).search(piece) or _compiled(_LOGGED).match(piece):
+        if _regex(_CODE).search(piece) or _regex(_LOGGED).match(piece):
             if pattern is not None and pasted < _MAX_PASTED and shapes[shape] <= _SAME_SHAPE:
                 chosen += _clauses(piece, pattern)
                 pasted += 1
@@ -276,7 +274,7 @@ def _clauses(sentence: str, pattern: str) -> list[str]:
     if len(sentence) <= LINE:
         return [sentence]
     spans: list[tuple[int, int]] = []
-    for match in _compiled(pattern).finditer(sentence):
+    for match in _regex(pattern).finditer(sentence):
         start, end = max(0, match.start() - _WINDOW), min(len(sentence), match.end() + _WINDOW)
         if spans and start <= spans[-1][1] and end - spans[-1][0] <= LINE:
             spans[-1] = (spans[-1][0], end)

@@ -28,7 +28,7 @@ _NAMED = 8
 _TOO_LARGE = f"over {FILE_BYTES // 1024 // 1024} MB"
 _SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "dist", "build", "target"})
 _ODD = r"[^\w.-]+"
-_compiled = cache(re.compile)
+_regex = cache(re.compile)
 
 
 class Document(NamedTuple):
@@ -117,7 +117,7 @@ def without_secrets(gathered: Gathered, mask: Callable[[str], str]) -> Gathered:
 
 def slug(text: str) -> str:
     """Make a name that can stand in an address."""
-    return _compiled(_ODD).sub("-", text).strip("-.")[:100] or "untitled"
+    return _regex(_ODD).sub("-", text).strip("-.")[:100] or "untitled"
 
 
 def _name(text: str) -> str:

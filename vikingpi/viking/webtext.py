@@ -11,7 +11,7 @@ from functools import cache
 
 from vikingpi.errors import StoreRejected
 
-_compiled = cache(re.compile)
+_regex = cache(re.compile)
 
 _HIDDEN = frozenset(("script", "style", "noscript", "template", "svg", "head", "title", "nav", "footer", "iframe"))
 # What an unclosed one hides, it hides to the end, as in a browser.
@@ -61,9 +61,7 @@ def readable(body: bytes, content_type: str) -> str:
 
 
 def _decoded(body: bytes, content_type: str) -> str:
-    named = _compiled(_CHARSET).search(content_type) or _compiled(_CHARSET).search(
-        body[:2048].decode("ascii", "replace")
-    )
+    named = _regex(_CHARSET).search(content_type) or _regex(_CHARSET).search(body[:2048].decode("ascii", "replace"))
     try:
         return body.decode(named[1] if named else "utf-8", "replace").removeprefix("\ufeff")
     except (LookupError, ValueError):
@@ -71,10 +69,10 @@ def _decoded(body: bytes, content_type: str) -> str:
 
 
 def _page(text: str) -> str:
-    title = _compiled(_TITLE).search(text)
+    title = _regex(_TITLE).search(text)
     lines = (line.rstrip() for line in _written(text).split("\n"))
     shown = "\n".join(line for line in lines if line.strip("#") or not line)
-    body = _compiled(r"\n{3,}").sub("\n\n", shown).strip()
+    body = _regex(r"\n{3,}").sub("\n\n", shown).strip()
     name = " ".join(_unescaped(title[1]).split()) if title else ""
     return f"# {name}\n\n{body}" if name and not body.startswith(f"# {name}") else body
 
@@ -82,7 +80,7 @@ def _page(text: str) -> str:
 def _unescaped(text: str) -> str:
     from html import unescape
 
-    return unescape(_compiled(_ENDLESS).sub("\ufffd", text)) if "&" in text else text
+    return unescape(_regex(_ENDLESS).sub("\ufffd", text)) if "&" in text else text
 
 
 def _written(text: str) -> str:
@@ -93,7 +91,7 @@ def _written(text: str) -> str:
         if name == "pre" and piece:
             out.append(_code(piece))
         elif not name:
-            words = _compiled(r"\s+").sub(" ", _unescaped(piece))
+            words = _regex(r"\s+").sub(" ", _unescaped(piece))
             out.append(words.lstrip() if not out or out[-1][-1:].isspace() else words)
         elif name in _HEADINGS:
             in_heading = True
@@ -134,7 +132,7 @@ def _pieces(text: str) -> Iterator[tuple[str, str]]:
             end = text.find("-->", start + 2)
             at = len(text) if end < 0 else end + 3
             continue
-        found = _compiled(_NAME).match(text, start + 1)
+        found = _regex(_NAME).match(text, start + 1)
         if found is None:
             # A declaration, or a "<" that means "less".
             at = end + 1 if text[start + 1] in "!?/" else start + 1
@@ -143,7 +141,7 @@ def _pieces(text: str) -> Iterator[tuple[str, str]]:
             continue
         name, at = found[0].lower(), end + 1
         if (name in _HIDDEN or name == "pre") and name not in unclosed and text[end - 1] != "/":
-            closed = _compiled(rf"(?i)</{name}(?=[\s/>])[^<>]*>").search(text, at)
+            closed = _regex(rf"(?i)</{name}(?=[\s/>])[^<>]*>").search(text, at)
             if closed is not None:
                 yield ("pre", text[at : closed.start()]) if name == "pre" else (" ", "")
                 at = closed.end()

@@ -19,7 +19,7 @@ _KNOWN_WORDS = 20_000
 _ENDS = ("\n", "。", "！", "？", ". ", "! ", "? ", "; ", "；", " ")
 
 # Compiled at first use: a one-shot run may search nothing.
-_compiled = cache(re.compile)
+_regex = cache(re.compile)
 _RUN = rf"[{_CJK}]+|[^\W{_CJK}]+"
 _ACCENTED = r"[\u0080-\u058f\u1e00-\u1fff]+"
 _PIECE = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+"
@@ -68,7 +68,7 @@ def folded(text: str) -> str:
 
 def is_cjk(char: str) -> bool:
     """Whether a character is searched in pairs."""
-    return char >= "\u3040" and _compiled(f"[{_CJK}]").match(char) is not None
+    return char >= "\u3040" and _regex(f"[{_CJK}]").match(char) is not None
 
 
 def passages(text: str) -> list[tuple[int, int]]:
@@ -95,14 +95,14 @@ def _break(text: str, start: int) -> int:
 def _runs(text: str) -> list[str]:
     """Return what stands between spaces and punctuation. The pattern for all scripts takes 4 ms to compile."""
     plain = _plain(text)
-    return _compiled(r"\w+" if plain.isascii() else _RUN).findall(plain)
+    return _regex(r"\w+" if plain.isascii() else _RUN).findall(plain)
 
 
 def _plain(text: str) -> str:
     """Fold full-width forms and take accents off; Hangul stays composed."""
     if text.isascii():
         return text
-    return _compiled(_ACCENTED).sub(_bare, unicodedata.normalize("NFKC", text))
+    return _regex(_ACCENTED).sub(_bare, unicodedata.normalize("NFKC", text))
 
 
 def _bare(found: re.Match[str]) -> str:
@@ -131,7 +131,7 @@ def _asked_parts(run: str) -> tuple[str, ...]:
 
 
 def _pieces(run: str) -> tuple[str, ...]:
-    return tuple(_stem(piece.lower())[:_LONGEST] for piece in _compiled(_PIECE).findall(run))
+    return tuple(_stem(piece.lower())[:_LONGEST] for piece in _regex(_PIECE).findall(run))
 
 
 def telling(found: frozenset[str]) -> frozenset[str]:
