@@ -52,10 +52,10 @@ ATTEMPTS = {
         "RUN: printenv MY_SERVICE_TOKEN | base64", base64.b64encode(SERVICE.encode()).decode()[:30]
     ),
     "the key of the server": Attempt("RUN: echo x$OPENVIKING_API_KEY", SERVER_KEY),
-    "the key of the model in its file": Attempt("RUN: cat $VPI_HOME/models.json", MODEL_KEY),
-    "the key of the model alone": Attempt("RUN: grep -o 'model-key[^\"]*' $VPI_HOME/models.json", MODEL_KEY),
+    "the key of the model in its file": Attempt('RUN: cat "$VPI_HOME/models.json"', MODEL_KEY),
+    "the key of the model alone": Attempt('RUN: grep -o \'model-key[^"]*\' "$VPI_HOME/models.json"', MODEL_KEY),
     "the key inside of base64": Attempt(
-        "RUN: cat $VPI_HOME/models.json | base64 -w0", base64.b64encode(b"\0" + MODEL_KEY.encode()).decode()[4:-6]
+        'RUN: cat "$VPI_HOME/models.json" | base64 -w0', base64.b64encode(b"\0" + MODEL_KEY.encode()).decode()[4:-6]
     ),
     "the key as in a URL": Attempt("RUN: cat a3", "my%2Fkey%2Bwith%3Dsigns", ("a3", "q=my%2Fkey%2Bwith%3Dsigns\n")),
     "an .env file": Attempt("RUN: cat .env", "dotenvS3cret", (".env", "STRIPE_SECRET=dotenvS3cret\nDEBUG=1\n")),

@@ -129,7 +129,7 @@ def test_files_that_are_left_out_are_told_once_at_the_start(tmp_path: Path) -> N
         for number in range(7):
             (made.home / "prompts" / f"p{number}.md").unlink()
         assert made.run("-p", "--store", "off", "-c", "SAY: hello").stderr.decode() == f"{told}\n"
-        tty = Tty(made, "--store", "off", "SAY: hello", columns=200)
+        tty = Tty(made, "--store", "off", "SAY: hello", columns=400)
         try:
             tty.wait(told)
             tty.wait("OV -")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from agent_lab import Lab
+from patience import PATIENCE
 from vpi_lab import Tty, lab
 
 from vikingpi.app.shell import ShellRun, UserShell, recorded_runs, seen_messages
@@ -81,7 +82,7 @@ def test_a_cancelled_command_keeps_what_it_said(tmp_path: Path) -> None:
         task = asyncio.create_task(
             bench.shell.run("echo before; sleep 60", lambda text: bench.shell.cancel() if "before" in text else None)
         )
-        return await asyncio.wait_for(task, 10)
+        return await asyncio.wait_for(task, PATIENCE)
 
     run = asyncio.run(main())
     assert (run.output, run.exit_code, run.cancelled) == ("before\n", None, True)
@@ -105,8 +106,9 @@ def test_the_end_of_the_program_records_a_command_and_passes(tmp_path: Path) -> 
     bench = Bench(tmp_path)
 
     async def main() -> None:
-        task = asyncio.create_task(bench.shell.run("sleep 60", lambda text: None))
-        await asyncio.sleep(0.1)
+        began = asyncio.Event()
+        task = asyncio.create_task(bench.shell.run("echo began; sleep 60", lambda text: began.set()))
+        await asyncio.wait_for(began.wait(), PATIENCE)
         task.cancel()
         await task
 

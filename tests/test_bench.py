@@ -8,6 +8,7 @@ import pytest
 from figures import Compared, Failed, Single, Skipped, Spread, as_json, table
 from lab import KEPT_VARIABLES, PROJECT, Lab, find_pi
 from paired import BenchError, Command, Unavailable, compare, run, spread
+from patience import PATIENCE
 
 HALF = Spread(0.5, 0.4, 0.7)
 
@@ -69,9 +70,9 @@ def test_a_run_that_fails_or_is_silent_does_not_count(tmp_path: Path) -> None:
 
 
 def test_the_first_prompt_is_looked_for_on_a_terminal(tmp_path: Path) -> None:
-    code = "import os, time; print('tty' if os.isatty(0) else 'pipe', flush=True); time.sleep(30)"
+    code = "import os, time; print('tty' if os.isatty(0) else 'pipe', flush=True); time.sleep(60)"
     shown = run(python(tmp_path, code, "tty")._replace(on_terminal=True))
-    assert shown.wall < 5000
+    assert shown.wall < 1000 * PATIENCE
     with pytest.raises(BenchError):
         run(python(tmp_path, "print('no prompt')", "tty")._replace(on_terminal=True))
 

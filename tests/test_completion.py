@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 from session_kit import HEADER, answer, session_file, user
 from vpi_lab import PROJECT
 
@@ -61,7 +62,7 @@ class Place:
 
     def run(self, *command: str) -> list[str]:
         done = subprocess.run(
-            command, cwd=self.work, env=self.env, capture_output=True, text=True, timeout=30, check=True
+            command, cwd=self.work, env=self.env, capture_output=True, text=True, timeout=60, check=True
         )
         assert done.stderr == ""
         return done.stdout.splitlines()
@@ -168,7 +169,7 @@ class Shell:
         """Type, and wait until what comes after that holds a text."""
         before = len(self.text)
         os.write(self._terminal, text.encode())
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE
         while until not in self.text[before:]:
             assert time.monotonic() < end, self.text[before:]
             if select.select([self._terminal], [], [], 0.1)[0]:

@@ -44,7 +44,7 @@ def test_a_terminal_whose_input_is_empty_from_the_start_ends_the_program(
             capture_output=True,
             cwd=runs.work,
             env=runs.environment({"TERM": "xterm-256color"}),
-            timeout=30,
+            timeout=60,
             check=False,
         )
     assert done.returncode == code, done.stdout

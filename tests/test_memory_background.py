@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from vikingpi.app.app import App
 from vikingpi.app.options import RunOptions
@@ -64,7 +65,7 @@ def play(folder: Path, act: Callable[[App], Awaitable[None]]) -> list[Json]:
                 for prompt in ("one", "two", "three"):
                     await app.submit(f"{prompt}: the port is 8443")
                 files.append(app.parts.session.path)
-                await asyncio.wait_for(writer.asked.wait(), 10)
+                await asyncio.wait_for(writer.asked.wait(), PATIENCE)
                 await act(app)
                 writer.go.set()
                 await advanced(app)
@@ -81,7 +82,7 @@ async def advanced(app: App) -> None:
     """Wait until the overview that was held up has been taken or given up."""
     control = app.parts.takeover
     assert control is not None
-    for _ in range(500):
+    for _ in range(3000):
         if not control.state().open_commit:
             return
         await asyncio.sleep(0.01)

@@ -415,9 +415,9 @@ MONOTONOUS = ["a", "a-", "a_", "是", "a/", "x=", "is_", "1.", '"', "`", "no_", 
 @pytest.mark.parametrize("piece", [*MONOTONOUS, "x = ", "is ", "a is ", "no ", "\n", " "])
 def test_no_text_takes_long(piece: str) -> None:
     text = piece * (24_000 // len(piece)) + "x"
-    started = time.perf_counter()
+    started = time.process_time()
     overview = of(user(text, "e1"), assistant(text, "e2", call("bash", {"command": text}, text, "error")))
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3
     assert estimate(overview) <= 3000
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from patience import PATIENCE
 
 LIVE = Path(__file__).resolve().parent.parent / "scripts" / "live"
 
@@ -18,7 +19,7 @@ class Endpoint(NamedTuple):
     port: int
 
     def send(self, method: str, path: str, body: object = None, headers: Json | None = None) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=10)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE)
         raw = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
         try:
             connection.request(method, path, raw, headers or {})
@@ -52,7 +53,7 @@ def start(*arguments: str) -> tuple[subprocess.Popen[str], Endpoint]:
 
 def stop(process: subprocess.Popen[str]) -> None:
     process.terminate()
-    process.communicate(timeout=10)
+    process.communicate(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="module")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 from llm_server import Peer, serving
+from patience import PATIENCE, eventually
 from session_kit import HEADER, answer, lines, user
 from vpi_lab import Lab, lab
 
@@ -109,16 +109,14 @@ def test_a_second_process_gets_a_session_of_its_own_and_says_so(tmp_path: Path) 
     with lab(tmp_path) as made:
         made.run(*OFF, "-p", "SAY: one")
         path = session_of(made)
-        holder = made.start(*OFF, "-c", "-p", "STALL: 30 SAY: never")
+        holder = made.start(*OFF, "-c", "-p", "STALL: 100 SAY: never")
         try:
-            until = time.monotonic() + 20
-            while len(made.requests()) < 2 and time.monotonic() < until:
-                time.sleep(0.02)
+            assert eventually(lambda: len(made.requests()) == 2)
             refused = made.run(*OFF, "--session", str(path), "-p", "x")
             forked = made.run(*OFF, "-c", "-p", "SAY: mine")
         finally:
             holder.terminate()
-            holder.communicate(timeout=20)
+            holder.communicate(timeout=PATIENCE)
         assert refused.returncode == 2 and str(holder.pid).encode() in refused.stderr
         assert (forked.returncode, forked.stdout) == (0, b"mine\n") and forked.stderr
         (other,) = set((made.home / "sessions").rglob("*.jsonl")) - {path}

@@ -90,7 +90,7 @@ def test_a_chat_captures_all_of_a_backlog_beside_the_user(tmp_path: Path) -> Non
         await hooks.session_start(vpi.ctx, "resume")
         await vpi._replace(hooks=hooks).end_turn()
         assert len(captured(vpi)) == PORTION
-        for _ in range(500):
+        for _ in range(3000):
             if sum(len(session.live) for session in server.sessions.values()) == len(ids):
                 break
             await asyncio.sleep(0.01)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE, eventually
 
 from vikingpi.tools.processes import MARK, Family, Watch, began
 from vikingpi.tools.shell import Groups
@@ -65,7 +66,7 @@ def test_a_stranger_that_got_the_number_of_an_ended_group_is_left_alone(end: End
     with group_of("stranger") as stranger, group_of("own") as own:
         families = [noted("theirs", stranger, earlier=1), noted("own", own)]
         end(*((families, []) if over else ([], families)))
-        assert ends(own, 5)
+        assert ends(own, PATIENCE)
         assert own.returncode == -signal.SIGTERM
         assert not ends(stranger, 2.4 if end is by_the_watch else 0.1)
 
@@ -75,7 +76,7 @@ def test_a_stranger_that_got_the_number_of_an_ended_group_is_left_alone(end: End
 def test_a_process_without_the_mark_is_known_by_when_it_began(end: End) -> None:
     with group_of("none") as own:
         end([noted("own", own)], [])
-        assert ends(own, 5)
+        assert ends(own, PATIENCE)
 
 
 @needs_proc
@@ -83,7 +84,7 @@ def test_a_process_without_the_mark_is_known_by_when_it_began(end: End) -> None:
 def test_a_process_that_began_later_is_known_by_the_mark(end: End) -> None:
     with group_of("own") as own:
         end([noted("own", own, earlier=1)], [])
-        assert ends(own, 5)
+        assert ends(own, PATIENCE)
 
 
 class Told(Watch):
@@ -104,7 +105,5 @@ def test_where_only_the_number_is_known_a_group_is_forgotten_when_it_ends() -> N
         groups.keep(Family(own.pid, "own"))
         time.sleep(0.3)
         assert told.left == [[own.pid]]
-    until = time.monotonic() + 5
-    while told.left[-1] and time.monotonic() < until:
-        time.sleep(0.02)
+    assert eventually(lambda: not told.left[-1])
     assert told.left == [[own.pid], []]

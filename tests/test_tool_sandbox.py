@@ -4,10 +4,10 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
+from patience import eventually
 from tool_kit import context_in, run, text_of
 from vpi_lab import lab
 
@@ -213,31 +213,30 @@ def test_programs_outside_are_not_reached_through_their_sockets(tmp_path: Path, 
     assert "Error" in said
 
 
+SLEEP = f"77.{os.getpid()}"  # seconds, by which this run of the tests knows its own
+
+
 @caged
 def test_processes_outside_are_not_seen_and_none_stays_behind(tmp_path: Path) -> None:
-    said = bash(tmp_path, f"kill -0 {os.getpid()} 2>&1; (sleep 77.25 &) ; echo $$; ls /proc | grep -c '^[0-9]'")
+    said = bash(tmp_path, f"kill -0 {os.getpid()} 2>&1; (sleep {SLEEP} &) ; echo $$; ls /proc | grep -c '^[0-9]'")
     assert "No such process" in said
-    until = time.monotonic() + 3
-    while time.monotonic() < until and "77.25" in _commands():
-        time.sleep(0.05)
-    assert "77.25" not in _commands()
+    assert eventually(lambda: SLEEP not in _commands())
 
 
 @caged
 def test_nothing_is_said_to_run_on_when_the_cage_is_gone(tmp_path: Path) -> None:
-    said = [bash(tmp_path, command) for command in ["true"] * 12 + ["sleep 79.25 & true", "setsid sleep 79.25 & true"]]
+    said = [
+        bash(tmp_path, command) for command in ["true"] * 12 + [f"sleep {SLEEP} & true", f"setsid sleep {SLEEP} & true"]
+    ]
     assert set(said) == {"(no output)"}
-    assert "79.25" not in _commands()
+    assert eventually(lambda: SLEEP not in _commands())
 
 
 @caged
 def test_a_time_out_ends_everything_inside(tmp_path: Path) -> None:
-    said = bash(tmp_path, "trap '' TERM; (trap '' TERM; sleep 78.25) & sleep 78.5", timeout=1.0)
+    said = bash(tmp_path, f"trap '' TERM; (trap '' TERM; sleep {SLEEP}) & sleep {SLEEP}", timeout=1.0)
     assert "timed out after 1 seconds" in said
-    until = time.monotonic() + 4
-    while time.monotonic() < until and "78." in _commands():
-        time.sleep(0.05)
-    assert "sleep\x0078." not in _commands()
+    assert eventually(lambda: SLEEP not in _commands())
 
 
 def _commands() -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import eventually
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.formatted_text import ANSI, to_formatted_text
 from prompt_toolkit.input import create_pipe_input
@@ -62,25 +63,34 @@ class Place:
         self.pages = Pages(lambda: None)
         self._shown = shown
 
-    async def run(self, act: Callable[[InlineApplication[int]], None], seconds: float) -> None:
+    async def run(self, act: Callable[[InlineApplication[int]], None], done: Callable[[], object]) -> None:
         with create_pipe_input() as source:
             layout = Layout(Window(FormattedTextControl(self._shown), dont_extend_height=True))
             screen = InlineApplication[int](layout, Style([]), self.output, source)
             self.pages.attach(screen)
             screen.settled = lambda: (self.pages.flush(), None)[1]
             running = asyncio.create_task(screen.run_async(handle_sigint=False, set_exception_handler=False))
-            await asyncio.sleep(0.05)
+            await asyncio.to_thread(eventually, lambda: self.stream.writes)
             self.stream.writes.clear()
             act(screen)
-            await asyncio.sleep(seconds)
+            await asyncio.to_thread(eventually, done)
+            await asyncio.sleep(0.05)  # in which nothing more is to come
             screen.exit(result=0)
             await running
+
+    def wrote(self, text: bytes) -> list[bytes]:
+        """The writes that have a text."""
+        return [write for write in self.stream.writes if text in write]
 
 
 def test_a_frame_is_one_write_however_much_it_prints() -> None:
     place = Place(lambda: "region")
-    asyncio.run(place.run(lambda screen: place.pages.show([f"line {n}" for n in range(5000)], False), 0.05))
-    (frame,) = [write for write in place.stream.writes if b"line 0" in write]
+    asyncio.run(
+        place.run(
+            lambda screen: place.pages.show([f"line {n}" for n in range(5000)], False), lambda: place.wrote(b"region")
+        )
+    )
+    (frame,) = place.wrote(b"line 0")
     assert b"line 4999" in frame
     assert b"region" in frame
     assert all(FRAME.fullmatch(write) for write in place.stream.writes)
@@ -96,11 +106,10 @@ def test_nothing_is_written_in_a_size_that_is_no_longer_true_and_nothing_is_lost
         return "region " * 10
 
     place = Place(shown)
-    asyncio.run(place.run(lambda screen: place.pages.show(["printed"], False), 0.2))
+    asyncio.run(place.run(lambda screen: place.pages.show(["printed"], False), lambda: place.wrote(b"printed")))
     assert len(drawn) > 2
-    frames = [write for write in place.stream.writes if b"printed" in write]
-    assert len(frames) == 1
-    assert b"\x1b[2A" not in frames[0]
+    (frame,) = place.wrote(b"printed")
+    assert b"\x1b[2A" not in frame
 
 
 def test_everything_that_the_chat_writes_is_within_frames(terminal: Open) -> None:

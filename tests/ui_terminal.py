@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import json
 import os
@@ -45,12 +46,13 @@ class Patience:
 class Child:
     """A fork of this process, which has everything imported, in a session with a terminal of its own."""
 
-    def __init__(self, terminal: int, folder: Path, options: tuple[str, ...], env: dict[str, str]) -> None:
+    def __init__(self, ends: tuple[int, int], folder: Path, options: tuple[str, ...], env: dict[str, str]) -> None:
         preload()
         self.code: int | None = None
         self.pid = os.fork()
         if self.pid == 0:
-            _become(terminal, folder, options, env)
+            os.close(ends[0])  # else the terminal would outlive this process
+            _become(ends[1], folder, options, env)
 
     def poll(self) -> int | None:
         if self.code is None:
@@ -92,6 +94,7 @@ class Terminal(Shown):
     ) -> None:
         descriptor, slave = pty.openpty()
         super().__init__(descriptor, columns, rows, 20_000)
+        os.set_blocking(descriptor, False)  # else each side could wait for the other to read
         self.log = folder / "log"
         self._size(columns, rows)
         self.before = termios.tcgetattr(slave)
@@ -105,7 +108,7 @@ class Terminal(Shown):
             "PYTHONPATH": root,
             "UI_TEST_LOG": str(self.log),
         }
-        self.process = Child(os.dup(slave), folder, options, given | env)
+        self.process = Child((descriptor, os.dup(slave)), folder, options, given | env)
         self.pid = self.process.pid
 
     def send(self, text: str) -> None:
@@ -115,9 +118,10 @@ class Terminal(Shown):
             piece = data[:1024]
             if len(data) > len(piece):
                 piece = piece.rstrip(b"\r\t") or piece  # behind which a pause of this process would mean a key
-            data = data[os.write(self.descriptor, piece) :]
+            with contextlib.suppress(BlockingIOError):
+                data = data[os.write(self.descriptor, piece) :]
             if data:
-                self.take()
+                self.take(0.001)
 
     def wait_raw(self, text: bytes) -> bytes:
         """Take bytes past the screen, which is slow with many, until a text has come; return what came."""
