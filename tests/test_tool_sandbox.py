@@ -244,7 +244,7 @@ def _commands() -> str:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                found.append((entry / "cmdline").read_text())
+                found.append((entry / "cmdline").read_text(errors="replace"))
             except OSError:
                 continue
     return "\n".join(found)
