@@ -136,7 +136,8 @@ def expect_all_once(screen: Screen) -> None:
     screen.wait("working", gone=True)
     time.sleep(0.5)
     shown = screen.everything()
-    assert re.findall(r"\bw(\d+)", shown) == [str(n) for n in range(400)], shown
+    whole = re.sub(r" *\n *", "", shown)  # screen breaks a row that was printed in a wider window, also within a word
+    assert re.findall(r"w(\d+)", whole) == [str(n) for n in range(400)], shown
     values = re.findall(r"value_(\d+) =", shown)  # screen does not copy as many of the first rows as it has broken
     assert values == [str(n) for n in range(60)][-len(values) :], shown
     assert not re.search(r"^ {20,}\S", shown, re.MULTILINE), shown

@@ -4,6 +4,7 @@ until the next prompt is taken."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from vikingpi.app.options import RunOptions
 from vikingpi.app.wiring import build_app, prepare
 from vikingpi.events import Event, MessageUpdate
+from vikingpi.ui.run import COLLECT_IN_CHAT
 
 
 async def main() -> None:
@@ -26,6 +28,8 @@ async def main() -> None:
     home = Path(os.environ["VPI_HOME"])
     options = RunOptions(session_dir=str(home / "sessions"), store="openviking" if store == "openviking" else "off")
     loop = asyncio.get_running_loop()
+    gc.freeze()  # as the chat does before it begins
+    gc.set_threshold(*COLLECT_IN_CHAT)
     async with asyncio.TaskGroup() as group:
         app = build_app(prepare(options, dict(os.environ), Path.cwd()), "repl", group.create_task)
         app.subscribe(heard)
