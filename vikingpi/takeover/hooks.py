@@ -28,8 +28,8 @@ from vikingpi.takeover.state import is_off
 
 COMMIT_WAIT = 10.0
 # A session that the store does not know may have a long backlog: no turn waits for more messages of it than a
-# portion, no end of a run for more than LAST portions.
-PORTION, LAST = 200, 5
+# portion, no end of a run for more than LAST portions, no compaction for more than COMPACTED: the model makes that one.
+PORTION, LAST, COMPACTED = 200, 5, 25
 BREATH = 0.01
 
 
@@ -110,7 +110,10 @@ class TakeoverHooks(AgentHooks):
         if is_off(ctx.branch()):
             return None
         self._capture()
-        await _catch_up(self._engine.mirror, self._capture)
+        await _catch_up(self._engine.mirror, self._capture, COMPACTED)
+        if self._engine.mirror.behind:
+            self._engine.link.log({"event": "compaction", "left": "to the model: too much is still to be captured"})
+            return None
         try:
             summary = await self._engine.compact(prep.first_kept_entry_id)
         except StoreError as error:
@@ -165,10 +168,12 @@ class TakeoverHooks(AgentHooks):
             await engine.courier.deliver_others()
 
 
-async def _catch_up(mirror: Mirror, capture: Callable[[], int]) -> None:
-    """Capture what is left of a backlog, in portions between which the user can type."""
-    while mirror.behind:
-        if not capture():
+async def _catch_up(mirror: Mirror, capture: Callable[[], int], most: int = 0) -> None:
+    """Capture what is left of a backlog, at most `most` portions of it (0: all), and let the user type in between."""
+    done = 0
+    while mirror.behind and capture():
+        done += 1
+        if done == most:
             return
         await asyncio.sleep(BREATH)
 

@@ -54,6 +54,14 @@ class SessionRef(NamedTuple):
     moved: Callable[[], bool] = lambda: False
 
 
+class _Reached(NamedTuple):
+    """What the last capture left: the generation's id, the branch as it was then, the index where the rest begins."""
+
+    generation: int
+    branch: Sequence[Entry]
+    at: int
+
+
 class Mirror:
     """Captures the branch and moves its boundary. `behind`: the last capture left something to the next one."""
 
@@ -64,6 +72,8 @@ class Mirror:
         self._options = options
         self.mask = options.mask
         self.behind = False
+        self._rest = 0
+        self._reached: _Reached | None = None
         self._opened = False
         self._seen: tuple[tuple[str, int], View, Boundary | None] | None = None
 
@@ -90,8 +100,10 @@ class Mirror:
     def capture(self, limit: int | None = None) -> int:
         """Bring every complete entry into the ledger; return how many messages were new.
 
-        With `limit` at most about so many, oldest first, and `behind` says whether there are more.
+        With `limit` at most about so many, oldest first, and `behind` says whether there are more; the next call goes
+        on there without looking at what lies before again.
         """
+        reached, self._reached = self._reached, None
         branch, shown, generation = self._ctx.branch(), self.view(), self.generation()
         ledger = self._link.ledger
         if is_off(branch) or self.session.moved():
@@ -107,17 +119,22 @@ class Mirror:
                 return ledger.messages.insert(made.id, rows) if made is not None else 0
         if any(not row.body for row in ledger.messages.next(generation.id, "sending", 1_000_000)):
             return self.begin(None, limit)  # capturing was off and on again before anybody knew what had arrived
-        tokens = {row.entry_id: row.tokens for row in ledger.messages.all(generation.id)}
-        keys = [key for key in tokens if not key.startswith("seed:")]
-        branch, keys = _overlap(self.session, self._ctx, keys)
-        places = {entry.id: index for index, entry in enumerate(branch)}
-        if any(key not in places for key in keys):
-            return self.begin(None, limit)
-        last = max((places[key] for key in keys), default=self.view().first)
-        rows = self._rows(branch, last, None if limit is None else limit + 1)
+        if reached is not None and reached.generation == generation.id and _grew(branch, reached.branch):
+            tokens, first, again = {}, reached.at, 0
+        else:
+            tokens = {row.entry_id: row.tokens for row in ledger.messages.all(generation.id)}
+            keys = [key for key in tokens if not key.startswith("seed:")]
+            branch, keys = _overlap(self.session, self._ctx, keys)
+            places = {entry.id: index for index, entry in enumerate(branch)}
+            if any(key not in places for key in keys):
+                return self.begin(None, limit)
+            first, again = max((places[key] for key in keys), default=self.view().first), 1
+        rows = self._rows(branch, first, None if limit is None else limit + again)
         if rows and UNANSWERED in rows[0].body and tokens.get(rows[0].entry_id, rows[0].tokens) != rows[0].tokens:
             return self.begin(None, limit)  # the call was answered on another branch, and its result is on the store
-        return ledger.messages.insert(generation.id, rows)
+        inserted = ledger.messages.insert(generation.id, rows)
+        self._reached = _Reached(generation.id, branch, self._rest) if self.behind else None
+        return inserted
 
     def apply(self, generation: Generation, commit: CommitRow, overview: str, archive: int) -> bool:
         """Move the boundary to the commit's target: the state first, then the ledger. True when it moved."""
@@ -179,7 +196,9 @@ class Mirror:
                 ledger.generations.drop(given_up.id)
             self._opened = True
             generation = _open(self._link, self.session, name, failures=given_up.failures if given_up else 0)
-            return ledger.messages.insert(generation.id, rows)
+            inserted = ledger.messages.insert(generation.id, rows)
+        self._reached = _Reached(generation.id, branch, self._rest) if self.behind else None
+        return inserted
 
     def _rows(self, branch: Sequence[Entry], first: int, limit: int | None) -> list[NewRow]:
         """Make the ledger rows of the complete units from `first` on, up to the first incomplete one."""
@@ -189,7 +208,7 @@ class Mirror:
             if not unit.complete:
                 break
             if len(made) == limit:
-                self.behind = True
+                self.behind, self._rest = True, unit.start
                 break
             made.append(row_of(branch, unit, self._options))
         return made
@@ -222,6 +241,10 @@ class Mirror:
 
 def _open(link: Link, session: SessionRef, name: str, failures: int) -> Generation:
     return link.ledger.generations.open(link.row.id, name, session.id, session.file, failures)
+
+
+def _grew(branch: Sequence[Entry], before: Sequence[Entry]) -> bool:
+    return branch[: len(before)] == before
 
 
 def _only_said(branch: Sequence[Entry], before: tuple[str, int]) -> bool:
