@@ -330,6 +330,25 @@ def test_tab_writes_nothing_that_the_shell_obeys(tmp_path: Path, name: str) -> N
     assert not (tmp_path / "pwned").exists()
 
 
+@pytest.mark.parametrize("name", ["~", "~root", "~+", "~x y"])
+def test_a_name_that_begins_with_a_tilde_is_no_home_folder(tmp_path: Path, name: str) -> None:
+    work, home = tmp_path / "work", tmp_path / "home"
+    for folder, text in ((work / name, "it"), (home, "not it")):
+        folder.mkdir(parents=True)
+        (folder / "inside").write_text(text)
+    (mentioned,) = at_source(index_of(work), lambda: work)("@ins").items
+    told = mentioned.insert.removeprefix("@").strip('"')
+    assert meant(told, work, str(home)).read_text() == "it"
+    for typed_name in ("~", "./~"):
+        (item,) = path_source(lambda: work, f"!cat {typed_name}")(f"!cat {typed_name}").items
+        written = item.insert + ("inside" if not item.insert.startswith('"') else 'inside"')
+        env = {**os.environ, "HOME": str(home)}
+        done = subprocess.run(["bash", "-c", f"cat {written}"], cwd=work, env=env, capture_output=True, check=True)
+        assert done.stdout == b"it"
+    (plain,) = path_source(lambda: work, "see ~")("see ~").items
+    assert meant(plain.insert.strip('"'), work, str(home)) == work / name
+
+
 def test_a_beginning_that_several_names_share_is_never_half_of_a_byte(tmp_path: Path) -> None:
     files(tmp_path, "a\x1bone", "a\x1etwo")
     offer = path_source(lambda: tmp_path, "!cat a")("!cat a")

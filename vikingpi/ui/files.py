@@ -118,7 +118,7 @@ def at_source(index: FileIndex, folder: Callable[[], Path]) -> Source:
         paths = index.match(word.removeprefix("./"))
         if index.loading:
             return Offer(start, (Item("(listing files)", "", f"@{word}"),), after="")
-        return Offer(start, tuple(Item(path, index.about(path), f"@{_quoted(path)}") for path in paths))
+        return Offer(start, tuple(Item(path, index.about(path), f"@{_quoted(_apart(path))}") for path in paths))
 
     return offer
 
@@ -156,7 +156,13 @@ def listed(beginning: str, folder: Path, most: int = 500) -> tuple[str, ...]:
     except (OSError, ValueError):
         return ()
     shown = sorted(entry for entry in found if name.startswith(".") or not entry[0].startswith("."))
-    return tuple(f"{place}{entry}{'/' if slash else ''}" for entry, slash in shown[:most])
+    ended = (f"{entry}{'/' if slash else ''}" for entry, slash in shown[:most])
+    return tuple(f"{place}{entry}" if place else _apart(entry) for entry in ended)
+
+
+def _apart(path: str) -> str:
+    """Tell a name that begins with `~` from a home folder."""
+    return f"./{path}" if path.startswith("~") else path
 
 
 def _begins(entry: str, name: str) -> bool:
