@@ -12,7 +12,6 @@ from vikingpi.decode import Json
 from vikingpi.events import Event
 from vikingpi.session.entries import Entry
 from vikingpi.session.file import SessionLog
-from vikingpi.session.lines import uncollected
 from vikingpi.session.tree import model_of, records, thinking_of, totals_to_json
 from vikingpi.takeover.mirror import SessionRef
 from vikingpi.takeover.state import OFF
@@ -72,7 +71,7 @@ class History:
                     return branch
                 if self._before and self._before[-1].id == first:
                     return self._before + branch
-                self._before = await asyncio.to_thread(uncollected, self._read)
+                self._before = await asyncio.to_thread(self._read)
                 if not self._before:
                     return self._session.branch()
 

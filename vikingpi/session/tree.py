@@ -35,6 +35,11 @@ def build_context(branch: Sequence[Entry]) -> tuple[Message, ...]:
     return _memo.context(tuple(branch))
 
 
+def grew(branch: Sequence[Entry], before: Sequence[Entry]) -> bool:
+    """Whether a branch is what it was before, perhaps with more at its end."""
+    return branch[: len(before)] == before
+
+
 class Contexts:
     """Remembers the last branch: it is asked for several times a turn, and between two times it only grows.
 
@@ -49,7 +54,7 @@ class Contexts:
         """Do what `build_context` does."""
         known = len(self._branch)
         added = branch[known:]
-        grown = branch[:known] == self._branch and not any(entry.type in _REACHES_BACK for entry in added)
+        grown = grew(branch, self._branch) and not any(entry.type in _REACHES_BACK for entry in added)
         if grown and known:
             messages = (*self._messages, *_messages_of(added))
         else:
@@ -80,7 +85,7 @@ class Records:
     def of(self, branch: tuple[Entry, ...]) -> tuple[tuple[int, Entry], ...]:
         """Do what `records` does."""
         known, found = len(self._branch), self._found
-        if branch[:known] != self._branch:
+        if not grew(branch, self._branch):
             known, found = 0, ()
         added = [(index, entry) for index, entry in enumerate(branch[known:], known) if entry.type != "message"]
         self._branch, self._found = branch, (*found, *added)

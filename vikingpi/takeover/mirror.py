@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from vikingpi.agent.hooks import HookContext
 from vikingpi.decode import Json, as_dict
 from vikingpi.session.entries import Entry
-from vikingpi.session.tree import records
+from vikingpi.session.tree import grew, records
 from vikingpi.takeover.boundary import Boundary, boundary_of
 from vikingpi.takeover.capture import UNANSWERED, CaptureOptions, row_of, seed_row, units
 from vikingpi.takeover.delivery import Link
@@ -119,7 +119,7 @@ class Mirror:
                 return ledger.messages.insert(made.id, rows) if made is not None else 0
         if any(not row.body for row in ledger.messages.next(generation.id, "sending", 1_000_000)):
             return self.begin(None, limit)  # capturing was off and on again before anybody knew what had arrived
-        if reached is not None and reached.generation == generation.id and _grew(branch, reached.branch):
+        if reached is not None and reached.generation == generation.id and grew(branch, reached.branch):
             tokens, first, again = {}, reached.at, 0
         else:
             tokens = {row.entry_id: row.tokens for row in ledger.messages.all(generation.id)}
@@ -241,10 +241,6 @@ class Mirror:
 
 def _open(link: Link, session: SessionRef, name: str, failures: int) -> Generation:
     return link.ledger.generations.open(link.row.id, name, session.id, session.file, failures)
-
-
-def _grew(branch: Sequence[Entry], before: Sequence[Entry]) -> bool:
-    return branch[: len(before)] == before
 
 
 def _only_said(branch: Sequence[Entry], before: tuple[str, int]) -> bool:
